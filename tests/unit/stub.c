@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "stub.h"
+
+static struct stub *stub_of(struct ibv_context *context)
+{
+	return container_of(verbs_get_ctx(context), struct stub, vctx);
+}
+
+static struct ibv_mr *new_mr(struct stub *stub, enum ibv_mr_type type)
+{
+	struct verbs_mr *vmr;
+
+	if (stub->fail_with) {
+		errno = stub->fail_with;
+		return NULL;
+	}
+
+	vmr = malloc(sizeof(*vmr));
+	assert_non_null(vmr);
+	/* Providers that do not clear it exist. */
+	memset(vmr, 0xff, sizeof(*vmr));
+	vmr->ibv_mr.context = &stub->vctx.context;
+	vmr->mr_type = type;
+	vmr->access = 0;
+	return &vmr->ibv_mr;
+}
+
+static struct ibv_mr *stub_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
+				  uint64_t hca_va, int access)
+{
+	struct stub *stub = stub_of(pd->context);
+
+	stub->reg_mr = (struct stub_call) {
+		.count = stub->reg_mr.count + 1,
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.iova = hca_va,
+		.access = access,
+	};
+	return new_mr(stub, IBV_MR_TYPE_MR);
+}
+
+static struct ibv_mr *stub_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+					 size_t length, uint64_t iova, int fd,
+					 int access)
+{
+	struct stub *stub = stub_of(pd->context);
+
+	stub->reg_dmabuf_mr = (struct stub_call) {
+		.count = stub->reg_dmabuf_mr.count + 1,
+		.pd = pd,
+		.offset = offset,
+		.fd = fd,
+		.length = length,
+		.iova = iova,
+		.access = access,
+	};
+	return new_mr(stub, IBV_MR_TYPE_DMABUF_MR);
+}
+
+static int stub_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
+			 void *addr, size_t length, int access)
+{
+	return stub_of(vmr->ibv_mr.context)->fail_with;
+}
+
+static int stub_dereg_mr(struct verbs_mr *vmr)
+{
+	int ret = stub_of(vmr->ibv_mr.context)->fail_with;
+
+	if (!ret)
+		free(vmr);
+	return ret;
+}
+
+static const struct verbs_context_ops stub_ops = {
+	.dereg_mr = stub_dereg_mr,
+	.reg_dmabuf_mr = stub_reg_dmabuf_mr,
+	.reg_mr = stub_reg_mr,
+	.rereg_mr = stub_rereg_mr,
+};
+
+static struct verbs_device stub_device = {
+	.device = { .name = "stub" },
+	.refcount = 1,
+	.core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS,
+};
+
+struct stub *stub_open(void)
+{
+	struct stub *stub;
+
+	stub = verbs_init_and_alloc_context(&stub_device.device, -1, stub, vctx,
+					    RDMA_DRIVER_UNKNOWN);
+	assert_non_null(stub);
+	verbs_set_ops(&stub->vctx, &stub_ops);
+	stub->pd.context = &stub->vctx.context;
+	stub->other_pd.context = &stub->vctx.context;
+	return stub;
+}
+
+void stub_close(struct stub *stub)
+{
+	verbs_uninit_context(&stub->vctx);
+	free(stub);
+}
+
+int stub_setup(void **state)
+{
+	*state = stub_open();
+	return 0;
+}
+
+int stub_teardown(void **state)
+{
+	stub_close(*state);
+	return 0;
+}
+
+size_t page_size(void)
+{
+	return sysconf(_SC_PAGESIZE);
+}
+
+bool find_vma(const void *addr, struct vma *vma)
+{
+	bool found = false;
+	char line[512];
+	FILE *smaps;
+
+	smaps = fopen("/proc/self/smaps", "re");
+	assert_non_null(smaps);
+
+	while (fgets(line, sizeof(line), smaps)) {
+		struct vma at = {};
+
+		if (found && !strncmp(line, "VmFlags:", 8)) {
+			vma->dontfork = strstr(line, " dc");
+			vma->hugepage = strstr(line, " hg");
+			break;
+		}
+
+		if (!found &&
+		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &at.start,
+			   &at.end) == 2 &&
+		    at.start <= (uintptr_t)addr && (uintptr_t)addr < at.end) {
+			*vma = at;
+			found = true;
+		}
+	}
+
+	fclose(smaps);
+	return found;
+}
+
+int count_vmas(void)
+{
+	char line[512];
+	int count = 0;
+	FILE *maps;
+
+	maps = fopen("/proc/self/maps", "re");
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		count++;
+	fclose(maps);
+	return count;
+}
