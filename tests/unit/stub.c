@@ -161,16 +161,40 @@ bool find_vma(const void *addr, struct vma *vma)
 	return found;
 }
 
-int count_vmas(void)
+static void sum_maps(int *count, size_t *bytes)
 {
+	struct vma at;
 	char line[512];
-	int count = 0;
 	FILE *maps;
 
 	maps = fopen("/proc/self/maps", "re");
 	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		count++;
+	*count = 0;
+	*bytes = 0;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &at.start,
+			   &at.end) != 2)
+			continue;
+		*count += 1;
+		*bytes += at.end - at.start;
+	}
 	fclose(maps);
+}
+
+int count_vmas(void)
+{
+	size_t bytes;
+	int count;
+
+	sum_maps(&count, &bytes);
 	return count;
+}
+
+size_t mapped_bytes(void)
+{
+	size_t bytes;
+	int count;
+
+	sum_maps(&count, &bytes);
+	return bytes;
 }

@@ -54,6 +54,7 @@ struct vma {
 /* False if nothing is mapped at addr. */
 bool find_vma(const void *addr, struct vma *vma);
 int count_vmas(void);
+size_t mapped_bytes(void);
 size_t page_size(void);
 
 #endif /* TESTS_UNIT_STUB_H */
