@@ -135,7 +135,7 @@ function end_hunk(    at, found, places, list)
 		fail_hunk("it has no context")
 
 	for (at = 1; at <= lines - olds + 1 && olds; at++) {
-		if (alike(at) < olds || !allowed(at))
+		if (file[at] != old[1] || alike(at) < olds || !allowed(at))
 			continue
 		list = list (places++ ? ", " : "") at
 		if (!found || at == named)

@@ -48,7 +48,8 @@ flock -n 9 || {
 	flock 9
 }
 
-tmp=$(mktemp -d "$build/.${0##*/}.XXXXXX")
+rm -rf "$build"/.series.*	# of one that was killed
+tmp=$(mktemp -d "$build/.series.XXXXXX")
 # Git works on $GIT_DIR with an index of this run's; see work_git for another.
 export tmp GIT_DIR="$tree/.git" GIT_INDEX_FILE="$tmp/index"
 trap 'rm -rf "$tmp"' EXIT

@@ -217,8 +217,8 @@ broken_hook()
 	cp -R "$repo/buildlib" "$tap_dir/buildlib"
 	entry=$(grep -l '^@@' "$repo"/buildlib/series/56.1/*.patch | head -n 1)
 	awk '/^ ./ && after && !done { $0 = " no such line"; done = 1 }
-		/^@@/ { after = 1 } { print }' "$tap_dir/buildlib/${entry#*/buildlib/}" \
-		>"$entry"
+		/^@@/ { after = 1 } { print }' \
+		"$tap_dir/buildlib/${entry#*/buildlib/}" >"$entry"
 	"$repo/buildlib/assemble"
 }
 
@@ -239,7 +239,8 @@ ok "patch applies them with no fuzz and no offset" with_patch
 ok "the commits are described as rdma-core's are" described
 ok "each file in libibverbs and providers is in an entry" all_listed
 other="$tap_dir/a copy of it"
-ok "another place, umask, locale and git settings change nothing" same_everywhere
+ok "another place, umask, locale and git settings change nothing" \
+	same_everywhere
 ok "without a git user there is a neutral author" neutral_author
 ok "only files that changed are written" incremental
 ok "RDMA_CORE_SOURCE takes an unpacked tree" given_directory

@@ -299,7 +299,8 @@ refuses "a file that the repository has of its own is refused" \
 	refresh_own_file
 ok "and both are kept" in_repo unchanged eval \
 	'grep repository README.md; grep mine "$tree/README.md"'
-refuses "merges are refused" "are no plain list above the tag base" refresh_merge
+refuses "merges are refused" "are no plain list above the tag base" \
+	refresh_merge
 refuses "the middle of a rebase is refused" \
 	"is not on the branch ibv_buf that assemble made: end a rebase there" \
 	refresh_rebasing

@@ -227,7 +227,7 @@ ok "a small series assembles" make_base
 ok "from its tarball, with messages and all" make_series
 
 spoilt "an overlay file that is missing" \
-	"01-thing.patch adds lib/thing.c, and there is no such file in the repository" \
+	"01-thing.patch adds lib/thing.c, and there is no such file in the" \
 	rm lib/thing.c
 spoilt "a file that two entries add" \
 	"04-thing.patch adds lib/thing.c, which 01-thing.patch adds already" \
@@ -343,7 +343,8 @@ spoilt "a git checkout of another version, whatever its files say" \
 	git_version_is 65.0
 spoilt "a directory that is not rdma-core" \
 	"small/other is no rdma-core source tree" elsewhere
-spoilt "a base that is no directory" "RDMA_CORE_SOURCE=/dev/null is no directory" \
+spoilt "a base that is no directory" \
+	"RDMA_CORE_SOURCE=/dev/null is no directory" \
 	export RDMA_CORE_SOURCE=/dev/null
 
 # A hunk with one place only is put there, wherever it says that it belongs;
