@@ -14,6 +14,16 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
+/*
+ * With AddressSanitizer a process maps memory of its own accord, so tests that
+ * use up the mappings or the address space are for the plain build alone.
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define MEM_SANITIZED 1
+#else
+#define MEM_SANITIZED 0
+#endif
+
 /* n rounded up to whole pages */
 size_t mem_whole(size_t n);
 /* Size of a transparent huge page */
