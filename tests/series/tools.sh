@@ -464,6 +464,15 @@ with_other_repository()
 	buildlib/assemble
 }
 
+with_empty_directory()
+{
+	begin
+	rm -rf "$tree"
+	mkdir "$tree"
+	buildlib/assemble
+	[ -e "$tree/.git" ]
+}
+
 forced()
 {
 	git -C "$tree" checkout -q -f ibv_buf
@@ -495,3 +504,4 @@ ok "assemble --force throws all of it away" in_repo forced
 refuses "assemble stops where build/tree is something else" \
 	"tree is no git tree that assemble made: move it away" with_other_repository
 ok "and leaves it" grep mine "$small/repo/build/tree/mine"
+ok "an empty build/tree, as CMake makes it, is none" with_empty_directory
