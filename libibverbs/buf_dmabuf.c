@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The dmabuf backings: memory that can be handed on as a DMA-buf. A device
+ * that imports DMA-bufs gets the kernel's heap or, where that is not to be had,
+ * a udmabuf over a memfd. A device that does not gets the latter, since the
+ * mapping of a memfd can be registered by address.
+ */
+#define _GNU_SOURCE
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/udmabuf.h>
+
+#include <infiniband/driver.h>
+
+#include "buf_dmabuf.h"
+
+/*
+ * The kernel rather kills a process than refuse it a page of a memfd. Whether
+ * there is memory is asked of it before.
+ */
+static bool is_available(size_t length)
+{
+	size_t kib = SIZE_MAX >> 10;
+	char line[128];
+	FILE *file;
+
+	file = fopen("/proc/meminfo", "r" STREAM_CLOEXEC);
+	if (!file)
+		return true;
+
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
+			break;
+
+	fclose(file);
+	return length >> 10 <= kib;
+}
+
+/*
+ * A memfd whose pages are all there, since one that is missing later would be
+ * a SIGBUS, and which nobody who is given the DMA-buf can make smaller.
+ */
+static int open_memfd(size_t length)
+{
+	int ret;
+	int fd;
+
+	if (!is_available(length)) {
+		errno = ENOMEM;
+		return -1;
+	}
+
+	fd = memfd_create("ibv_buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+
+	do {
+		ret = fallocate(fd, 0, 0, length);
+	} while (ret && errno == EINTR);
+
+	if (ret ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		ret = errno;
+		close(fd);
+		errno = ret;
+		return -1;
+	}
+
+	return fd;
+}
+
+/*
+ * EINVAL is how the kernel says that it is longer than the parameter
+ * size_limit_mb of udmabuf allows, all else being right.
+ */
+static int open_udmabuf(int memfd, size_t length)
+{
+	struct udmabuf_create create = {
+		.memfd = memfd,
+		.flags = UDMABUF_FLAGS_CLOEXEC,
+		.size = length,
+	};
+	int dev, fd, err;
+
+	dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	if (dev < 0)
+		return -1;
+
+	fd = ioctl(dev, UDMABUF_CREATE, &create);
+	err = errno == EINVAL ? EFBIG : errno;
+	close(dev);
+	errno = err;
+	return fd;
+}
+
+static int buf_udmabuf_alloc(struct ibv_buf *buf)
+{
+	int memfd, fd, ret;
+	size_t length;
+
+	if (!buf_whole_pages(buf->size, sysconf(_SC_PAGESIZE), &length))
+		return ENOMEM;
+
+	memfd = open_memfd(length);
+	if (memfd < 0)
+		return errno;
+
+	fd = open_udmabuf(memfd, length);
+	if (fd < 0) {
+		ret = errno;
+		goto out;
+	}
+
+	ret = buf_dmabuf_map(buf, length, memfd, fd);
+	if (ret)
+		close(fd);
+out:
+	close(memfd);
+	return ret;
+}
+
+/* An error of the heap says more than that of the second choice. */
+static int buf_dmabuf_alloc(struct ibv_buf *buf)
+{
+	int heap_ret, ret;
+
+	heap_ret = buf_heap_alloc(buf, BUF_HEAP_SYSTEM);
+	if (!heap_ret)
+		return 0;
+
+	ret = buf_udmabuf_alloc(buf);
+	return ret && heap_ret != ENOENT ? heap_ret : ret;
+}
+
+const struct buf_backing_ops buf_dmabuf_ops = {
+	.alloc = buf_dmabuf_alloc,
+	.free = buf_dmabuf_free,
+};
+
+const struct buf_backing_ops buf_udmabuf_ops = {
+	.alloc = buf_udmabuf_alloc,
+	.free = buf_dmabuf_free,
+};

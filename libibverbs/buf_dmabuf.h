@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the backings with a DMA-buf share: allocation from a heap of the kernel,
+ * and the mapping of what was allocated.
+ */
+#ifndef IB_VERBS_BUF_DMABUF_H
+#define IB_VERBS_BUF_DMABUF_H
+
+#include "buf.h"
+
+/* The heap of ordinary memory, and that of memory shared with the host */
+#define BUF_HEAP_SYSTEM "system"
+#define BUF_HEAP_CC_SHARED "system_cc_shared"
+
+/*
+ * Allocate buf from /dev/dma_heap/heap. Returns 0 or an errno: ENOENT when the
+ * kernel has no such heap, EACCES when the process may not open it.
+ */
+int buf_heap_alloc(struct ibv_buf *buf, const char *heap);
+
+/*
+ * Map length bytes of map_fd for a buffer with the DMA-buf dmabuf_fd, which it
+ * then owns. On failure the caller still has it.
+ */
+int buf_dmabuf_map(struct ibv_buf *buf, size_t length, int map_fd,
+		   int dmabuf_fd);
+
+/* Unmap and close what buf_dmabuf_map() set. */
+void buf_dmabuf_free(struct ibv_buf *buf);
+
+#endif /* IB_VERBS_BUF_DMABUF_H */

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Memory of the kernel's DMA-buf heaps, and the backing that is nothing else:
+ * cc_shared, memory that a confidential guest shares with the host so that a
+ * device can reach it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/dma-heap.h>
+
+#include <infiniband/driver.h>
+
+#include "buf_dmabuf.h"
+
+int buf_dmabuf_map(struct ibv_buf *buf, size_t length, int map_fd,
+		   int dmabuf_fd)
+{
+	void *addr;
+
+	addr = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd,
+		    0);
+	if (addr == MAP_FAILED)
+		return errno;
+
+	buf->addr = addr;
+	buf->map_length = length;
+	buf->map_page_size = sysconf(_SC_PAGESIZE);
+	buf->dmabuf_fd = dmabuf_fd;
+	return 0;
+}
+
+void buf_dmabuf_free(struct ibv_buf *buf)
+{
+	munmap(buf->addr, buf->map_length);
+	close(buf->dmabuf_fd);
+}
+
+int buf_heap_alloc(struct ibv_buf *buf, const char *heap)
+{
+	struct dma_heap_allocation_data data = {
+		.fd_flags = O_RDWR | O_CLOEXEC,
+	};
+	char path[64];
+	size_t length;
+	int heap_fd;
+	int ret;
+
+	if (!buf_whole_pages(buf->size, sysconf(_SC_PAGESIZE), &length))
+		return ENOMEM;
+
+	snprintf(path, sizeof(path), "/dev/dma_heap/%s", heap);
+	heap_fd = open(path, O_RDWR | O_CLOEXEC);
+	if (heap_fd < 0)
+		return errno;
+
+	data.len = length;
+	ret = ioctl(heap_fd, DMA_HEAP_IOCTL_ALLOC, &data) ? errno : 0;
+	close(heap_fd);
+	if (ret)
+		return ret;
+
+	ret = buf_dmabuf_map(buf, length, data.fd, data.fd);
+	if (ret)
+		close(data.fd);
+	return ret;
+}
+
+static int buf_cc_shared_alloc(struct ibv_buf *buf)
+{
+	return buf_heap_alloc(buf, BUF_HEAP_CC_SHARED);
+}
+
+const struct buf_backing_ops buf_cc_shared_ops = {
+	.alloc = buf_cc_shared_alloc,
+	.free = buf_dmabuf_free,
+};

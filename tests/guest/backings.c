@@ -1,0 +1,655 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * What the backings promise beyond what buf.c and traffic.c test of any buffer:
+ * which memory it is, its export, and what happens when there is none. A
+ * process chooses once, by IBV_BUF_BACKING, so one run tests one word.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <infiniband/driver.h>
+
+#include "mem.h"
+#include "rdma.h"
+
+#define HUGE_POOL "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+#define HUGE (2 * MIB)
+
+static struct rdma rdma;
+static const char *word;
+
+static bool wants(const char *what)
+{
+	return !strcmp(word, what);
+}
+
+static bool is_dmabuf(void)
+{
+	return wants("dmabuf") || wants("prefer_dmabuf");
+}
+
+static bool is_huge(void)
+{
+	return wants("huge") || wants("prefer_huge");
+}
+
+static void set_huge_pool(int pages)
+{
+	FILE *file = fopen(HUGE_POOL, "we");
+
+	assert_non_null(file);
+	assert_true(fprintf(file, "%d\n", pages) > 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static size_t free_huge_pages(void)
+{
+	size_t n = 0;
+	FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/"
+			   "free_hugepages", "re");
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%zu", &n), 1);
+	fclose(file);
+	return n;
+}
+
+static bool has_udmabuf(void)
+{
+	return !access("/dev/udmabuf", F_OK);
+}
+
+static void refuse(size_t size, int err)
+{
+	struct ibv_buf *const mark = (struct ibv_buf *)&rdma;
+	const size_t maps = mem_maps(), fds = mem_fds(), space = mem_space();
+	struct ibv_buf *buf = mark;
+
+	errno = 0;
+	assert_null(ibv_alloc_buf(rdma.pd, size, &buf));
+	assert_int_equal(errno, err);
+	assert_ptr_equal(buf, mark);
+	assert_int_equal(mem_maps(), maps);
+	assert_int_equal(mem_fds(), fds);
+	assert_int_equal(mem_space(), space);
+}
+
+static char *alloc(size_t size, struct ibv_buf **buf)
+{
+	char *mem = ibv_alloc_buf(rdma.pd, size, buf);
+
+	assert_non_null(mem);
+	return mem;
+}
+
+static void memory_is_of_the_kind(void **state)
+{
+	const size_t sizes[] = { 3 * MIB / 2, HUGE, 5 * MIB };
+	struct ibv_buf *buf;
+	bool exports;
+	size_t i;
+	char *mem;
+	int fd;
+
+	set_huge_pool(8);
+	for (i = 0; i < 3; i++) {
+		mem = alloc(sizes[i], &buf);
+		assert_int_equal((uintptr_t)mem % mem_whole(1), 0);
+		assert_true(mem_is_zero(mem, mem_whole(sizes[i])));
+		/* VmFlags ht: hugetlb */
+		assert_int_equal(mem_any_flagged(mem, sizes[i], "ht"),
+				 is_huge());
+		mem_fill(mem, sizes[i], i);
+
+		exports = is_dmabuf() && has_udmabuf();
+		errno = 0;
+		fd = ibv_export_buf_dmabuf_fd(buf);
+		if (exports) {
+			assert_true(fd >= 0);
+			close(fd);
+		} else {
+			assert_int_equal(fd, -1);
+			assert_int_equal(errno, ENODATA);
+		}
+		ibv_free_buf(buf);
+	}
+	set_huge_pool(0);
+}
+
+static void iova_goes_with_what_is_no_dmabuf(void **state)
+{
+	struct ibv_mr_init_attr attr = {
+		.length = 8192,
+		.access = RDMA_REMOTE,
+		.comp_mask = IBV_REG_MR_MASK_BUF | IBV_REG_MR_MASK_ADDR |
+			     IBV_REG_MR_MASK_IOVA,
+		.iova = 0x10000,
+	};
+	struct ibv_mr *mr;
+	int fd;
+
+	set_huge_pool(8);
+	attr.addr = alloc(2 * MIB, &attr.buf);
+	fd = ibv_export_buf_dmabuf_fd(attr.buf);
+	errno = 0;
+	mr = ibv_reg_mr_ex(rdma.pd, &attr);
+	if (fd >= 0) {
+		assert_null(mr);
+		assert_int_equal(errno, EINVAL);
+		close(fd);
+	} else {
+		assert_non_null(mr);
+		assert_ptr_equal(mr->addr, attr.addr);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+	ibv_free_buf(attr.buf);
+	set_huge_pool(0);
+}
+
+static void huge_needs_reserved_pages(void **state)
+{
+	struct ibv_buf *buf;
+	char *mem;
+
+	set_huge_pool(0);
+	if (wants("huge")) {
+		refuse(HUGE, ENOMEM);
+		set_huge_pool(2);
+		refuse(3 * HUGE, ENOMEM);
+		assert_int_equal(free_huge_pages(), 2);
+		alloc(2 * HUGE, &buf);
+		assert_int_equal(free_huge_pages(), 0);
+		refuse(HUGE, ENOMEM);
+		ibv_free_buf(buf);
+		assert_int_equal(free_huge_pages(), 2);
+		set_huge_pool(0);
+	} else {
+		/* Nobody else is in want of them, prefer_huge falls back. */
+			mem = alloc(HUGE, &buf);
+		assert_false(mem_any_flagged(mem, HUGE, "ht"));
+		ibv_free_buf(buf);
+	}
+}
+
+static void huge_never_takes_twice_the_size(void **state)
+{
+	struct ibv_buf *buf;
+	char *mem;
+
+	set_huge_pool(8);
+	if (wants("huge")) {
+		refuse(1, EOPNOTSUPP);
+		refuse(HUGE / 2, EOPNOTSUPP);
+	} else {
+		mem = alloc(HUGE / 2, &buf);
+		assert_false(mem_any_flagged(mem, HUGE / 2, "ht"));
+		ibv_free_buf(buf);
+	}
+	mem = alloc(HUGE / 2 + 1, &buf);
+	assert_true(mem_all_flagged(mem, HUGE, "ht"));
+	assert_int_equal(free_huge_pages(), 7);
+	ibv_free_buf(buf);
+	set_huge_pool(0);
+}
+
+/* A part of a hugetlb mapping is registered like any other. */
+static void parts_are_registered(void **state)
+{
+	struct ibv_buf *buf;
+	struct ibv_mr *mr;
+	size_t at;
+	char *mem;
+
+	set_huge_pool(8);
+	mem = alloc(2 * HUGE, &buf);
+	for (at = 1; at < 2 * HUGE - 5000; at += 600001) {
+		mr = ibv_reg_buf_mr(rdma.pd, buf, mem + at, 5000, RDMA_REMOTE);
+		assert_non_null(mr);
+		assert_ptr_equal(mr->addr, mem + at);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+	ibv_free_buf(buf);
+	set_huge_pool(0);
+}
+
+static void export_shows_the_bytes_and_keeps_them(void **state)
+{
+	struct ibv_buf *buf;
+	char *mem, *map;
+	int fd, other;
+
+	mem = alloc(3 * MIB, &buf);
+	mem_fill(mem, 3 * MIB, 1);
+	fd = ibv_export_buf_dmabuf_fd(buf);
+	other = ibv_export_buf_dmabuf_fd(buf);
+	assert_true(fd >= 0 && other >= 0 && fd != other);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(close(other), 0);
+
+	map = mmap(NULL, 3 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	assert_true(mem_is_filled(map, 3 * MIB, 1));
+	mem_fill(map, 3 * MIB, 2);
+	assert_true(mem_is_filled(mem, 3 * MIB, 2));
+
+	ibv_free_buf(buf);
+	assert_true(mem_is_filled(map, 3 * MIB, 2));
+	/* Nobody who holds the fd can take pages away from the device. */
+	assert_int_not_equal(ftruncate(fd, 0), 0);
+	munmap(map, 3 * MIB);
+	close(fd);
+}
+
+static void send_fd(int socket, int fd)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(int));
+	assert_int_equal(sendmsg(socket, &msg, 0), 1);
+}
+
+static int receive_fd(int socket)
+{
+	char byte, control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	int fd;
+
+	if (recvmsg(socket, &msg, 0) != 1 || !CMSG_FIRSTHDR(&msg))
+		return -1;
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+	return fd;
+}
+
+/* The other process: maps what it is sent, and answers what it sees there. */
+static void watch_buffer(int socket)
+{
+	char *map;
+	char want;
+	int fd;
+
+	fd = receive_fd(socket);
+	map = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		_exit(1);
+	while (read(socket, &want, 1) == 1) {
+		bool right = mem_is_filled(map, MIB, want);
+
+		if (write(socket, &right, 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static void another_process_sees_the_traffic(void **state)
+{
+	struct ibv_buf *buf[2];
+	struct ibv_mr *mr[2];
+	struct ibv_sge sge;
+	struct pair pair;
+	struct ibv_wc wc;
+	int socket[2], status, fd, i;
+	char *mem[2];
+	bool right;
+	pid_t pid;
+	char seed;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+				    socket), 0);
+	pid = fork();
+	assert_int_not_equal(pid, -1);
+	if (!pid) {
+		close(socket[0]);
+		watch_buffer(socket[1]);
+	}
+	close(socket[1]);
+
+	assert_int_equal(pair_open(&pair, &rdma), 0);
+	for (i = 0; i < 2; i++) {
+		mem[i] = alloc(MIB, &buf[i]);
+		mr[i] = ibv_reg_buf_mr(rdma.pd, buf[i], mem[i], MIB,
+				       RDMA_REMOTE);
+		assert_non_null(mr[i]);
+	}
+	fd = ibv_export_buf_dmabuf_fd(buf[1]);
+	assert_true(fd >= 0);
+	send_fd(socket[0], fd);
+	close(fd);
+
+	for (seed = 1; seed < 10; seed++) {
+		mem_fill(mem[0], MIB, seed);
+		sge = (struct ibv_sge) { (uintptr_t)mem[0], MIB, mr[0]->lkey };
+		assert_int_equal(rdma_send(pair.qp[0], IBV_WR_RDMA_WRITE, &sge,
+					   1, (uintptr_t)mem[1], mr[1]->rkey),
+				 0);
+		assert_int_equal(rdma_wait(pair.cq[0], &wc), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(write(socket[0], &seed, 1), 1);
+		assert_int_equal(read(socket[0], &right, 1), 1);
+		assert_true(right);
+	}
+
+	close(socket[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(ibv_dereg_mr(mr[i]), 0);
+		ibv_free_buf(buf[i]);
+	}
+	pair_close(&pair);
+}
+
+static void no_descriptor_left_is_emfile(void **state)
+{
+	struct rlimit old, low;
+	size_t free_fds;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	/* The memfd, the device and the DMA-buf: each of them is the first. */
+	for (free_fds = 0; free_fds < 3; free_fds++) {
+		size_t fds = mem_fds();
+		size_t maps = mem_maps();
+		struct ibv_buf *buf;
+		int last;
+
+		last = dup(0);
+		assert_true(last >= 0);
+		close(last);
+		low = old;
+		low.rlim_cur = last + free_fds;
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+		errno = 0;
+		assert_null(ibv_alloc_buf(rdma.pd, MIB, &buf));
+		assert_int_equal(errno, EMFILE);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+		assert_int_equal(mem_fds(), fds);
+		assert_int_equal(mem_maps(), maps);
+	}
+}
+
+/* In a process that may not open the node of the device */
+static void no_permission_is_eacces(void **state)
+{
+	struct ibv_buf *buf;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	assert_int_not_equal(pid, -1);
+	if (!pid) {
+		if (setgid(65534) || setuid(65534))
+			_exit(1);
+		if (ibv_alloc_buf(rdma.pd, MIB, &buf))
+			_exit(2);
+		_exit(errno == EACCES ? 0 : 3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void no_udmabuf_is_enoent(void **state)
+{
+	struct ibv_buf *buf;
+	char *mem;
+
+	if (has_udmabuf())
+		assert_int_equal(rename("/dev/udmabuf", "/dev/hidden"), 0);
+	if (wants("dmabuf")) {
+		refuse(MIB, ENOENT);
+	} else {
+		mem = alloc(MIB, &buf);
+		assert_true(mem_is_zero(mem, MIB));
+		errno = 0;
+		assert_int_equal(ibv_export_buf_dmabuf_fd(buf), -1);
+		assert_int_equal(errno, ENODATA);
+		ibv_free_buf(buf);
+	}
+	if (!access("/dev/hidden", F_OK))
+		assert_int_equal(rename("/dev/hidden", "/dev/udmabuf"), 0);
+}
+
+static void beyond_memory_is_an_error_not_a_signal(void **state)
+{
+	set_huge_pool(4);
+	/* Far more than the guest has, and a little more */
+	refuse((size_t)1 << 40, ENOMEM);
+	refuse((size_t)3 << 30, ENOMEM);
+	set_huge_pool(0);
+}
+
+/* As the op of a provider asks; rxe, which imports nothing, never does. */
+static void heap_is_for_devices_that_import(void **state)
+{
+	static const enum verbs_buf_backing list[] = {
+		VERBS_BUF_DMABUF, VERBS_BUF_END,
+	};
+	const size_t fds = mem_fds(), maps = mem_maps();
+	struct ibv_buf *buf;
+	int round, fd;
+	char *mem, *map;
+
+	/* In the second round a udmabuf has to do. */
+	for (round = 0; round < 2; round++) {
+		mem = verbs_alloc_buf_from(rdma.pd, MIB + 1, list, &buf);
+		assert_non_null(mem);
+		assert_int_equal(buf->backing, VERBS_BUF_DMABUF);
+		assert_true(mem_is_zero(mem, MIB + 4096));
+		mem_fill(mem, MIB + 4096, round);
+
+		fd = ibv_export_buf_dmabuf_fd(buf);
+		assert_true(fd >= 0);
+		map = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, 0);
+		assert_ptr_not_equal(map, MAP_FAILED);
+		assert_memory_equal(map, mem, MIB);
+		munmap(map, MIB);
+		close(fd);
+		ibv_free_buf(buf);
+		if (!round)
+			assert_int_equal(rename("/dev/dma_heap/system",
+						"/dev/heap"), 0);
+	}
+	assert_int_equal(rename("/dev/heap", "/dev/dma_heap/system"), 0);
+	assert_int_equal(mem_fds(), fds);
+	assert_int_equal(mem_maps(), maps);
+}
+
+static void no_shared_heap_is_enoent(void **state)
+{
+	static const enum verbs_buf_backing list[] = {
+		VERBS_BUF_CC_SHARED, VERBS_BUF_END,
+	};
+	struct ibv_buf *buf;
+
+	errno = 0;
+	assert_null(verbs_alloc_buf_from(rdma.pd, MIB, list, &buf));
+	assert_int_equal(errno, ENOENT);
+}
+
+static void nothing_is_left(void **state)
+{
+	size_t maps = 0, fds = 0, space = 0;
+	struct ibv_buf *buf[8];
+	struct ibv_mr *mr[8];
+	int round, i;
+	char *mem;
+
+	set_huge_pool(16);
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 8; i++) {
+			mem = alloc(HUGE + i * 4096, &buf[i]);
+			mr[i] = ibv_reg_buf_mr(rdma.pd, buf[i], mem, HUGE, 0);
+			assert_non_null(mr[i]);
+		}
+		for (i = 0; i < 8; i++) {
+			assert_int_equal(ibv_dereg_mr(mr[i]), 0);
+			ibv_free_buf(buf[i]);
+		}
+		/* The first round may leave memory with malloc(). */
+		if (!round) {
+			maps = mem_maps();
+			fds = mem_fds();
+			space = mem_space();
+		}
+	}
+	assert_int_equal(mem_maps(), maps);
+	assert_int_equal(mem_fds(), fds);
+	assert_int_equal(mem_space(), space);
+	assert_int_equal(free_huge_pages(), 16);
+	set_huge_pool(0);
+}
+
+static int setup(void **state)
+{
+	return rdma_open(&rdma);
+}
+
+static int teardown(void **state)
+{
+	rdma_close(&rdma);
+	return 0;
+}
+
+/* What a copy of this program says of its buffer: is it backed by a DMA-buf? */
+static int tell_export(void)
+{
+	struct ibv_buf *buf;
+	int fd;
+
+	if (rdma_open(&rdma) || !ibv_alloc_buf(rdma.pd, MIB, &buf))
+		return 2;
+	fd = ibv_export_buf_dmabuf_fd(buf);
+	return fd >= 0 ? 0 : errno == ENODATA ? 1 : 3;
+}
+
+static int run_as_nobody(const char *path)
+{
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	assert_int_not_equal(pid, -1);
+	if (!pid) {
+		if (setgid(65534) || setuid(65534))
+			_exit(9);
+		execl(path, path, "export", NULL);
+		_exit(9);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void set_id_program_ignores_the_word(void **state)
+{
+	const char *copy = "/tmp/backings";
+	char command[600], self[512];
+	ssize_t n;
+
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	assert_true(n > 0);
+	self[n] = 0;
+	snprintf(command, sizeof(command), "cp '%s' %s", self, copy);
+	assert_int_equal(system(command), 0);
+
+	/* Without the bit it only lacks the permissions of root. */
+	assert_int_equal(chmod("/dev/infiniband/uverbs0", 0666), 0);
+	assert_int_equal(chmod("/dev/udmabuf", 0666), 0);
+	assert_int_equal(chmod(copy, 0755), 0);
+	assert_int_equal(run_as_nobody(copy), 0);
+	assert_int_equal(chmod(copy, 04755), 0);
+	assert_int_equal(run_as_nobody(copy), 1);
+
+	assert_int_equal(chmod("/dev/udmabuf", 0600), 0);
+	assert_int_equal(unlink(copy), 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest any[] = {
+		cmocka_unit_test(memory_is_of_the_kind),
+		cmocka_unit_test(iova_goes_with_what_is_no_dmabuf),
+		cmocka_unit_test(huge_needs_reserved_pages),
+		cmocka_unit_test(parts_are_registered),
+		cmocka_unit_test(nothing_is_left),
+	};
+	const struct CMUnitTest huge[] = {
+		cmocka_unit_test(huge_never_takes_twice_the_size),
+	};
+	const struct CMUnitTest no_dmabuf[] = {
+		cmocka_unit_test(no_udmabuf_is_enoent),
+	};
+	const struct CMUnitTest dmabuf[] = {
+		cmocka_unit_test(export_shows_the_bytes_and_keeps_them),
+		cmocka_unit_test(another_process_sees_the_traffic),
+	};
+	/* Where the process may not fall back to other memory */
+	const struct CMUnitTest strict[] = {
+		cmocka_unit_test(beyond_memory_is_an_error_not_a_signal),
+	};
+	const struct CMUnitTest strict_dmabuf[] = {
+		cmocka_unit_test(beyond_memory_is_an_error_not_a_signal),
+		cmocka_unit_test(heap_is_for_devices_that_import),
+		cmocka_unit_test(no_shared_heap_is_enoent),
+		cmocka_unit_test(no_descriptor_left_is_emfile),
+		cmocka_unit_test(no_permission_is_eacces),
+		cmocka_unit_test(set_id_program_ignores_the_word),
+	};
+	struct CMUnitTest tests[16] = {};
+	size_t n = 0;
+
+	if (argc > 1)
+		return tell_export();
+
+	word = getenv("IBV_BUF_BACKING") ?: "anon";
+#define ADD(list)                                                              \
+	do {                                                                   \
+		memcpy(tests + n, list, sizeof(list));                         \
+		n += sizeof(list) / sizeof(*list);                             \
+	} while (0)
+	/* On a kernel without udmabuf the word dmabuf only ever fails. */
+	if (!wants("dmabuf") || has_udmabuf())
+		ADD(any);
+	if (is_dmabuf())
+		ADD(no_dmabuf);
+	if (is_huge())
+		ADD(huge);
+	if (wants("huge"))
+		ADD(strict);
+	if (is_dmabuf() && has_udmabuf())
+		ADD(dmabuf);
+	if (wants("dmabuf") && has_udmabuf())
+		ADD(strict_dmabuf);
+
+	return _cmocka_run_group_tests(word, tests, n, setup, teardown);
+}
