@@ -18,6 +18,9 @@
  */
 int buf_heap_alloc(struct ibv_buf *buf, const char *heap);
 
+/* 0 if the process may open the heap, else an errno as above */
+int buf_heap_check(const char *heap);
+
 /*
  * Map length bytes of map_fd for a buffer with the DMA-buf dmabuf_fd, which it
  * then owns. On failure the caller still has it.

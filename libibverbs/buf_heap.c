@@ -40,12 +40,30 @@ void buf_dmabuf_free(struct ibv_buf *buf)
 	close(buf->dmabuf_fd);
 }
 
+static int open_heap(const char *heap)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/dma_heap/%s", heap);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+int buf_heap_check(const char *heap)
+{
+	int fd = open_heap(heap);
+
+	if (fd < 0)
+		return errno;
+
+	close(fd);
+	return 0;
+}
+
 int buf_heap_alloc(struct ibv_buf *buf, const char *heap)
 {
 	struct dma_heap_allocation_data data = {
 		.fd_flags = O_RDWR | O_CLOEXEC,
 	};
-	char path[64];
 	size_t length;
 	int heap_fd;
 	int ret;
@@ -53,8 +71,7 @@ int buf_heap_alloc(struct ibv_buf *buf, const char *heap)
 	if (!buf_whole_pages(buf->size, sysconf(_SC_PAGESIZE), &length))
 		return ENOMEM;
 
-	snprintf(path, sizeof(path), "/dev/dma_heap/%s", heap);
-	heap_fd = open(path, O_RDWR | O_CLOEXEC);
+	heap_fd = open_heap(heap);
 	if (heap_fd < 0)
 		return errno;
 

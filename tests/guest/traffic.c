@@ -355,7 +355,7 @@ static void refuse_remote(enum ibv_wr_opcode opcode, uint64_t remote,
 	struct ibv_wc wc;
 
 	assert_int_equal(pair_open(&pair, &rdma), 0);
-	assert_int_equal(rdma_recv(pair.qp[1], NULL, 0), 0);
+	assert_int_equal(rdma_recv(pair.qp[1], &sge, 0), 0);
 	sge.length = length;
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		assert_int_equal(rdma_atomic(pair.qp[0], opcode, &sge, remote,
