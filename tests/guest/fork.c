@@ -266,7 +266,9 @@ static void traffic_over_fork(size_t size)
 		place[3 * i + 1] = neighbour(t.mem[i], size, true);
 		place[3 * i + 2] = copies ? t.mem[i] : NULL;
 	}
-	assert_true(place[0] || place[1] || place[3] || place[4]);
+	/* AddressSanitizer may have taken all of them. */
+	assert_true(MEM_SANITIZED || place[0] || place[1] || place[3] ||
+		    place[4]);
 
 	traffic_round(&t);
 	pid = writer_start(place, ARRAY_SIZE(place));
@@ -320,7 +322,7 @@ static void neighbours_are_in_children(void **state)
 		}
 		ibv_free_buf(buf);
 	}
-	assert_true(seen > 0);
+	assert_true(MEM_SANITIZED || seen > 0);
 }
 
 /* Kernels that copy on fork */
