@@ -7,11 +7,13 @@
 #define _GNU_SOURCE
 #include <config.h>
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -57,6 +59,32 @@ static const struct node udmabuf = {
 };
 
 #define SAY(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
+
+size_t buf_parse_size(const char *text)
+{
+	unsigned long long n;
+	int shift = 0;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return 0;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	switch (*end) {
+	case 'K':
+		shift = 10;
+		break;
+	case 'M':
+		shift = 20;
+		break;
+	case 'G':
+		shift = 30;
+		break;
+	}
+	if (errno || end[shift ? 1 : 0] || n > SIZE_MAX >> shift)
+		return 0;
+	return n << shift;
+}
 
 const char *buf_size_text(size_t size, char text[BUF_SIZE_LEN])
 {

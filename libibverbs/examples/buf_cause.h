@@ -19,6 +19,9 @@ struct buf_cause {
 /* Writes size as 4K, 2M, 1G, or in bytes; returns text. */
 const char *buf_size_text(size_t size, char text[BUF_SIZE_LEN]);
 
+/* Reads bytes with K, M or G behind them; 0 if text is no such thing. */
+size_t buf_parse_size(const char *text);
+
 /* Whether the probe got what it asked for */
 bool buf_probe_ok(const struct buf_request *request,
 		  const struct buf_probe *probe);

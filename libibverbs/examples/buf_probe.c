@@ -295,6 +295,21 @@ size_t buf_memory_available(void)
 	return kib << 10;
 }
 
+size_t buf_thp_size(void)
+{
+	size_t size = 0;
+	FILE *file;
+
+	file = fopen("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+		     "r" STREAM_CLOEXEC);
+	if (!file)
+		return 0;
+	if (fscanf(file, "%zu", &size) != 1)
+		size = 0;
+	fclose(file);
+	return size;
+}
+
 enum buf_backing buf_wanted(const struct buf_request *request,
 			    const struct buf_probe *probe)
 {

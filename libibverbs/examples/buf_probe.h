@@ -81,6 +81,9 @@ const char *buf_backing_word(enum buf_backing backing);
 enum buf_backing buf_wanted(const struct buf_request *request,
 			    const struct buf_probe *probe);
 
+/* Bytes of a transparent huge page, 0 where the kernel has none */
+size_t buf_thp_size(void);
+
 /* Bytes that can be taken without pressing others for memory */
 size_t buf_memory_available(void);
 

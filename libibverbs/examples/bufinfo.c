@@ -7,7 +7,6 @@
  */
 #include <config.h>
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -113,22 +112,6 @@ static void print_choice(const char *where, const struct row *row)
 		       row->cause.text);
 }
 
-/* Of a transparent huge page */
-static size_t thp_size(void)
-{
-	size_t size = 0;
-	FILE *file;
-
-	file = fopen("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
-		     "r" STREAM_CLOEXEC);
-	if (!file)
-		return 0;
-	if (fscanf(file, "%zu", &size) != 1)
-		size = 0;
-	fclose(file);
-	return size;
-}
-
 /* 4K, 2M THP, or 4K+2M THP where only a part has them */
 static void print_page(const struct row *row)
 {
@@ -136,7 +119,7 @@ static void print_page(const struct row *row)
 	const struct buf_probe *probe = &row->probe;
 
 	buf_size_text(probe->page_size, base);
-	buf_size_text(thp_size(), thp);
+	buf_size_text(buf_thp_size(), thp);
 	if (!probe->page_size)
 		strcpy(text, "unknown");
 	else if (!probe->thp_bytes)
@@ -344,33 +327,6 @@ static bool in_list(struct ibv_device **list, const char *name)
 	return *list;
 }
 
-/* A number of bytes with K, M or G behind it; 0 if it is no such thing */
-static size_t parse_size(const char *text)
-{
-	unsigned long long n;
-	int shift = 0;
-	char *end;
-
-	if (!isdigit((unsigned char)*text))
-		return 0;
-	errno = 0;
-	n = strtoull(text, &end, 10);
-	switch (*end) {
-	case 'K':
-		shift = 10;
-		break;
-	case 'M':
-		shift = 20;
-		break;
-	case 'G':
-		shift = 30;
-		break;
-	}
-	if (errno || end[shift ? 1 : 0] || n > SIZE_MAX >> shift)
-		return 0;
-	return n << shift;
-}
-
 static void usage(FILE *out)
 {
 	fprintf(out, "Usage: ibv_bufinfo [OPTION]...\n"
@@ -404,7 +360,7 @@ int main(int argc, char *argv[])
 			name = optarg;
 			break;
 		case 's':
-			size = parse_size(optarg);
+			size = buf_parse_size(optarg);
 			if (!size) {
 				fprintf(stderr,
 					"ibv_bufinfo: '%s' is no size: give bytes, or a number with K, M or G\n",
