@@ -6,13 +6,8 @@
  * mapping of a memfd can be registered by address.
  */
 #define _GNU_SOURCE
-#include <config.h>
-
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,28 +19,6 @@
 #include "buf_dmabuf.h"
 
 /*
- * The kernel rather kills a process than refuse it a page of a memfd. Whether
- * there is memory is asked of it before.
- */
-static bool is_available(size_t length)
-{
-	size_t kib = SIZE_MAX >> 10;
-	char line[128];
-	FILE *file;
-
-	file = fopen("/proc/meminfo", "r" STREAM_CLOEXEC);
-	if (!file)
-		return true;
-
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
-			break;
-
-	fclose(file);
-	return length >> 10 <= kib;
-}
-
-/*
  * A memfd whose pages are all there, since one that is missing later would be
  * a SIGBUS, and which nobody who is given the DMA-buf can make smaller.
  */
@@ -54,7 +27,7 @@ static int open_memfd(size_t length)
 	int ret;
 	int fd;
 
-	if (!is_available(length)) {
+	if (!buf_memory_is_available(length)) {
 		errno = ENOMEM;
 		return -1;
 	}

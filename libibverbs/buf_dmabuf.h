@@ -22,6 +22,12 @@ int buf_heap_alloc(struct ibv_buf *buf, const char *heap);
 int buf_heap_check(const char *heap);
 
 /*
+ * False when there is surely less. The kernel rather kills a process than
+ * refuse it a page of a heap or a memfd, so this is asked before.
+ */
+bool buf_memory_is_available(size_t length);
+
+/*
  * Map length bytes of map_fd for a buffer with the DMA-buf dmabuf_fd, which it
  * then owns. On failure the caller still has it.
  */

@@ -4,8 +4,11 @@
  * cc_shared, memory that a confidential guest shares with the host so that a
  * device can reach it.
  */
+#include <config.h>
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -38,6 +41,24 @@ void buf_dmabuf_free(struct ibv_buf *buf)
 {
 	munmap(buf->addr, buf->map_length);
 	close(buf->dmabuf_fd);
+}
+
+bool buf_memory_is_available(size_t length)
+{
+	size_t kib = SIZE_MAX >> 10;
+	char line[128];
+	FILE *file;
+
+	file = fopen("/proc/meminfo", "r" STREAM_CLOEXEC);
+	if (!file)
+		return true;
+
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
+			break;
+
+	fclose(file);
+	return length >> 10 <= kib;
 }
 
 static int open_heap(const char *heap)
@@ -76,7 +97,10 @@ int buf_heap_alloc(struct ibv_buf *buf, const char *heap)
 		return errno;
 
 	data.len = length;
-	ret = ioctl(heap_fd, DMA_HEAP_IOCTL_ALLOC, &data) ? errno : 0;
+	if (!buf_memory_is_available(length))
+		ret = ENOMEM;
+	else
+		ret = ioctl(heap_fd, DMA_HEAP_IOCTL_ALLOC, &data) ? errno : 0;
 	close(heap_fd);
 	if (ret)
 		return ret;

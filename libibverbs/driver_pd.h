@@ -16,7 +16,10 @@
 #include <infiniband/driver_buf.h>
 #include <infiniband/verbs.h>
 
-/* All zero for a new protection domain, but for pd */
+/*
+ * All zero for a new protection domain, but for pd. A parent domain is this
+ * and no more: what the provider has behind it is that of base.
+ */
 struct verbs_pd {
 	struct ibv_pd pd;		/* must be first */
 	struct verbs_pd *base;		/* NULL: not a parent domain */

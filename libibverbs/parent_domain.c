@@ -107,10 +107,12 @@ void *verbs_pd_alloc_buf(struct ibv_pd *pd, size_t size,
 	struct verbs_pd *vpd = verbs_get_pd(pd);
 	void *addr;
 
+	/* Before, so that no other thread deallocates pd meanwhile */
+	atomic_fetch_add(&vpd->users, 1);
 	addr = verbs_alloc_buf_from(pd, size,
 				    vpd->cc_shared ? shared : backings, buf);
-	if (addr)
-		atomic_fetch_add(&vpd->users, 1);
+	if (!addr)
+		atomic_fetch_sub(&vpd->users, 1);
 	return addr;
 }
 

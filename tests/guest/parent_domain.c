@@ -198,8 +198,74 @@ static void shared_memory_is_not_needed(void **state)
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
-static void everything_takes_it(void **state)
+static const struct ibv_qp_cap cap = {
+	.max_send_wr = 4,
+	.max_recv_wr = 4,
+	.max_send_sge = 1,
+	.max_recv_sge = 1,
+};
+
+static void expect_success(struct ibv_cq *cq)
 {
+	struct ibv_wc wc;
+
+	assert_int_equal(rdma_wait(cq, &wc), 0);
+	assert_string_equal(ibv_wc_status_str(wc.status),
+			    ibv_wc_status_str(IBV_WC_SUCCESS));
+}
+
+static void extended_qp(void **state)
+{
+	struct ibv_pd *parent = parent_of(rdma.pd, 0);
+	struct ibv_qp_init_attr_ex attr = {
+		.cap = cap,
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = parent,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+
+	cq = ibv_create_cq(rdma.context, 8, NULL, NULL, 0);
+	assert_non_null(cq);
+	attr.send_cq = cq;
+	attr.recv_cq = cq;
+	qp = ibv_create_qp_ex(rdma.context, &attr);
+	assert_non_null(qp);
+	assert_ptr_equal(qp->pd, parent);
+	assert_non_null(ibv_qp_to_qp_ex(qp));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+}
+
+#define UD_QKEY 0x11111111
+#define UD_GRH 40
+
+static void start_ud(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = RDMA_PORT,
+		.qkey = UD_QKEY,
+	};
+
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
+				       IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_QKEY), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
+				       IBV_QP_SQ_PSN), 0);
+}
+
+/* A datagram to oneself; QP, AH, SRQ and a plain MR are of a parent domain. */
+static void datagram(void **state)
+{
+	static char page[4096] __attribute__((aligned(4096)));
 	struct ibv_pd *parent = parent_of(rdma.pd, 0);
 	struct ibv_srq_init_attr srq_attr = {
 		.attr = { .max_wr = 4, .max_sge = 1 },
@@ -213,11 +279,24 @@ static void everything_takes_it(void **state)
 			.hop_limit = 1,
 		},
 	};
+	struct ibv_qp_init_attr qp_attr = {
+		.cap = cap,
+		.qp_type = IBV_QPT_UD,
+	};
+	struct ibv_sge sge = { .length = 1024 };
+	struct ibv_send_wr send = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud.remote_qkey = UD_QKEY,
+	}, *bad_send;
+	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad_recv;
 	struct ibv_srq *srq;
 	struct ibv_ah *ah;
+	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	struct ibv_mw *mw;
-	static char page[4096] __attribute__((aligned(4096)));
+	struct ibv_qp *qp;
 
 	mr = ibv_reg_mr(parent, page, sizeof(page), RDMA_REMOTE);
 	assert_non_null(mr);
@@ -225,36 +304,105 @@ static void everything_takes_it(void **state)
 	assert_non_null(srq);
 	ah = ibv_create_ah(parent, &ah_attr);
 	assert_non_null(ah);
-	mw = ibv_alloc_mw(parent, IBV_MW_TYPE_1);
-	if (mw)
-		assert_int_equal(ibv_dealloc_mw(mw), 0);
-	else
-		assert_int_equal(errno, EOPNOTSUPP);
+	cq = ibv_create_cq(rdma.context, 8, NULL, NULL, 0);
+	assert_non_null(cq);
+	qp_attr.send_cq = cq;
+	qp_attr.recv_cq = cq;
+	qp_attr.srq = srq;
+	qp = ibv_create_qp(parent, &qp_attr);
+	assert_non_null(qp);
+	start_ud(qp);
+
+	sge.lkey = mr->lkey;
+	sge.addr = (uintptr_t)page + 2048;
+	sge.length = 1024 + UD_GRH;
+	assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad_recv), 0);
+	mem_fill(page, 1024, 3);
+	sge.addr = (uintptr_t)page;
+	sge.length = 1024;
+	send.wr.ud.ah = ah;
+	send.wr.ud.remote_qpn = qp->qp_num;
+	assert_int_equal(ibv_post_send(qp, &send, &bad_send), 0);
+	expect_success(cq);
+	expect_success(cq);
+	assert_true(mem_is_filled(page + 2048 + UD_GRH, 1024, 3));
+
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
-/* QPs and MRs of a parent domain, one of a base at the other end */
-static void traffic(void **state)
+/* Written to through a window that is bound to a part of the buffer */
+static void memory_window(void **state)
 {
 	struct rdma opted = rdma;
+	struct ibv_mw_bind bind = {
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	struct ibv_buf *buf;
+	struct ibv_sge sge;
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+	struct pair pair;
+	char *mem;
+
+	opted.pd = parent_of(rdma.pd, 0);
+	mw = ibv_alloc_mw(opted.pd, IBV_MW_TYPE_1);
+	if (!mw) {
+		assert_int_equal(errno, EOPNOTSUPP);
+		assert_int_equal(ibv_dealloc_pd(opted.pd), 0);
+		print_message("# this kernel's rxe has no memory windows\n");
+		skip();
+	}
+	assert_ptr_equal(mw->pd, opted.pd);
+	assert_int_equal(pair_open(&pair, &opted), 0);
+	mem = ibv_alloc_buf(opted.pd, MIB, &buf);
+	assert_non_null(mem);
+	mr = ibv_reg_buf_mr(opted.pd, buf, mem, MIB,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	assert_non_null(mr);
+
+	bind.bind_info.mr = mr;
+	bind.bind_info.addr = (uintptr_t)mem + 8192;
+	bind.bind_info.length = 4096;
+	assert_int_equal(ibv_bind_mw(pair.qp[1], mw, &bind), 0);
+	expect_success(pair.cq[1]);
+	mem_fill(mem, 4096, 5);
+	sge = (struct ibv_sge) { (uintptr_t)mem, 4096, mr->lkey };
+	assert_int_equal(rdma_send(pair.qp[0], IBV_WR_RDMA_WRITE, &sge, 1,
+				   (uintptr_t)mem + 8192, mw->rkey), 0);
+	expect_success(pair.cq[0]);
+	assert_true(mem_is_filled(mem + 8192, 4096, 5));
+
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	ibv_free_buf(buf);
+	pair_close(&pair);
+	assert_int_equal(ibv_dealloc_pd(opted.pd), 0);
+}
+
+/* QPs of one pd, the MRs of another: one for the kernel, so both go together */
+static void carry(struct ibv_pd *qp_pd, struct ibv_pd *from, struct ibv_pd *to)
+{
+	struct ibv_pd *pd[2] = { from, to };
+	struct rdma end = rdma;
 	struct ibv_buf *buf[2];
 	struct ibv_mr *mr[2];
 	struct ibv_sge sge;
 	struct pair pair;
-	struct ibv_wc wc;
 	char *mem[2];
 	int i;
 
-	opted.pd = parent_of(rdma.pd,
-			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT);
-	assert_int_equal(pair_open(&pair, &opted), 0);
+	end.pd = qp_pd;
+	assert_int_equal(pair_open(&pair, &end), 0);
 	for (i = 0; i < 2; i++) {
-		mem[i] = ibv_alloc_buf(opted.pd, MIB, &buf[i]);
+		mem[i] = ibv_alloc_buf(pd[i], MIB, &buf[i]);
 		assert_non_null(mem[i]);
-		mr[i] = ibv_reg_buf_mr(opted.pd, buf[i], mem[i], MIB,
+		mr[i] = ibv_reg_buf_mr(pd[i], buf[i], mem[i], MIB,
 				       RDMA_REMOTE);
 		assert_non_null(mr[i]);
 		mem_fill(mem[i], MIB, i);
@@ -263,8 +411,7 @@ static void traffic(void **state)
 	sge = (struct ibv_sge) { (uintptr_t)mr[0]->addr, MIB, mr[0]->lkey };
 	assert_int_equal(rdma_send(pair.qp[0], IBV_WR_RDMA_WRITE, &sge, 1,
 				   (uintptr_t)mr[1]->addr, mr[1]->rkey), 0);
-	assert_int_equal(rdma_wait(pair.cq[0], &wc), 0);
-	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	expect_success(pair.cq[0]);
 	assert_true(mem_is_filled(mem[1], MIB, 0));
 
 	for (i = 0; i < 2; i++) {
@@ -272,7 +419,19 @@ static void traffic(void **state)
 		ibv_free_buf(buf[i]);
 	}
 	pair_close(&pair);
-	assert_int_equal(ibv_dealloc_pd(opted.pd), 0);
+}
+
+static void traffic(void **state)
+{
+	struct ibv_pd *one = parent_of(rdma.pd,
+				       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT);
+	struct ibv_pd *two = parent_of(rdma.pd, 0);
+
+	carry(one, one, one);
+	carry(one, two, rdma.pd);
+	carry(rdma.pd, one, two);
+	assert_int_equal(ibv_dealloc_pd(one), 0);
+	assert_int_equal(ibv_dealloc_pd(two), 0);
 }
 
 static int setup(void **state)
@@ -297,7 +456,9 @@ int main(void)
 		cmocka_unit_test(kernel_objects_make_busy),
 		cmocka_unit_test(buffer_is_of_one_pd),
 		cmocka_unit_test(shared_memory_is_not_needed),
-		cmocka_unit_test(everything_takes_it),
+		cmocka_unit_test(extended_qp),
+		cmocka_unit_test(datagram),
+		cmocka_unit_test(memory_window),
 		cmocka_unit_test(traffic),
 	};
 

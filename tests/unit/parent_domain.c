@@ -5,6 +5,7 @@
  * that nothing else is taken instead.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -156,6 +157,54 @@ static void refused_attributes_leave_the_base_alone(void **state)
 	assert_int_equal(base.users, 0);
 }
 
+#define THREADS 4
+#define ROUNDS 400000
+#define ROUNDS_PER_BUF 16
+
+/* What fails at once is quick: so the threads are at the count all the time. */
+static void *use_base(void *unused)
+{
+	struct ibv_parent_domain_init_attr attr = { .pd = &base.pd };
+	struct ibv_context *context = base.pd.context;
+	uintptr_t failures = 0;
+	struct ibv_pd *parent;
+	struct ibv_buf *buf;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		parent = ibv_alloc_parent_domain(context, &attr);
+		if (!parent || ibv_dealloc_pd(parent))
+			return (void *)(failures + 1);
+		free(verbs_get_pd(parent));
+		if (ibv_alloc_buf(&base.pd, SIZE_MAX, &buf))
+			return (void *)(failures + 1);
+
+		if (i % ROUNDS_PER_BUF)
+			continue;
+		if (!ibv_alloc_buf(&base.pd, 1, &buf))
+			return (void *)(failures + 1);
+		failures += ibv_dealloc_pd(&base.pd) != EBUSY;
+		ibv_free_buf(buf);
+	}
+	return (void *)failures;
+}
+
+static void threads_do_not_lose_count(void **state)
+{
+	pthread_t thread[THREADS];
+	void *failures;
+	int i;
+
+	for (i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, use_base,
+						NULL), 0);
+	for (i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(thread[i], &failures), 0);
+		assert_null(failures);
+	}
+	assert_int_equal(base.users, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, stub_teardown)
 
 int main(void)
@@ -167,6 +216,7 @@ int main(void)
 		TEST(failed_query_is_passed_on),
 		TEST(shared_buffers_are_never_private),
 		TEST(refused_attributes_leave_the_base_alone),
+		TEST(threads_do_not_lose_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
