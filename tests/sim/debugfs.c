@@ -6,7 +6,8 @@
  *   memory    KIND ID PART PID SOURCE OFFSET LENGTH EXPORTER, a line for each
  *             piece of memory; SOURCE is "address" or the inode of a DMA-buf
  *   refused   how many pieces a bounce device has not taken
- *   fail      write KIND N ERRNO: the n-th such object from now fails
+ *   fail      write NAME N ERRNO: the n-th KIND of object from now fails, or the
+ *             n-th PART, when what comes before it is there
  *   mr/KEY    the memory of a MR as the device reaches it: position in the file
  *             is the address that the key goes with
  */
@@ -93,7 +94,8 @@ static ssize_t fail_write(struct file *file, const char __user *user,
 	struct sim_device *dev = file_inode(file)->i_private;
 	unsigned int n, err;
 	char text[64], name[16];
-	int kind;
+	struct sim_fail *fail;
+	int kind, part;
 
 	if (count >= sizeof(text))
 		return -EINVAL;
@@ -105,12 +107,14 @@ static ssize_t fail_write(struct file *file, const char __user *user,
 		return -EINVAL;
 
 	kind = match_string(sim_kind_names, SIM_KINDS, name);
-	if (kind < 0)
+	part = match_string(sim_part_names, SIM_PARTS, name);
+	if (kind < 0 && part < 0)
 		return -EINVAL;
 
+	fail = kind >= 0 ? &dev->kinds[kind].fail : &dev->part_fails[part];
 	mutex_lock(&dev->lock);
-	dev->kinds[kind].fail_in = n;
-	dev->kinds[kind].fail_with = -(int)err;
+	fail->in = n;
+	fail->with = -(int)err;
 	mutex_unlock(&dev->lock);
 	return count;
 }
@@ -122,50 +126,44 @@ static const struct file_operations fail_fops = {
 };
 
 /*
- * The page that the device sees at byte offset of umem, by the DMA address that
- * ib_core made; NULL past its end.
+ * Moves bytes between user and what the device sees from offset of umem on, by
+ * the DMA addresses that ib_core made; write: to the umem.
  */
-static struct page *dma_page(struct ib_umem *umem, size_t offset)
+static int dma_copy(struct ib_umem *umem, size_t offset, char __user *user,
+		    size_t count, bool write)
 {
 	struct device *dma_device = umem->ibdev->dma_device;
+	size_t end, n, left;
 	struct scatterlist *sg;
+	phys_addr_t at;
+	void *map;
 	int i;
 
 	offset += ib_umem_offset(umem);
 	for_each_sgtable_dma_sg(&umem->sgt_append.sgt, sg, i) {
-		if (offset < sg_dma_len(sg))
-			return pfn_to_page(PHYS_PFN(dma_to_phys(dma_device,
-						sg_dma_address(sg) + offset)));
-		offset -= sg_dma_len(sg);
+		end = sg_dma_len(sg);
+		for (; count && offset < end;
+		     offset += n, user += n, count -= n) {
+			at = dma_to_phys(dma_device,
+					 sg_dma_address(sg) + offset);
+			n = min3(count, end - offset,
+				 PAGE_SIZE - offset_in_page(at));
+
+			map = kmap_local_page(pfn_to_page(PHYS_PFN(at)));
+			left = write ?
+				copy_from_user(map + offset_in_page(at), user,
+					       n) :
+				copy_to_user(user, map + offset_in_page(at), n);
+			kunmap_local(map);
+			if (left)
+				return -EFAULT;
+		}
+		if (!count)
+			return 0;
+		offset -= end;
 	}
 
-	return NULL;
-}
-
-/* Moves bytes between user and offset of umem; write: to the umem. */
-static int dma_copy(struct ib_umem *umem, size_t offset, char __user *user,
-		    size_t count, bool write)
-{
-	size_t in_page, n, left;
-	struct page *page;
-	void *map;
-
-	for (; count; offset += n, user += n, count -= n) {
-		in_page = (ib_umem_offset(umem) + offset) % PAGE_SIZE;
-		n = min(count, PAGE_SIZE - in_page);
-		page = dma_page(umem, offset);
-		if (!page)
-			return -EFAULT;
-
-		map = kmap_local_page(page);
-		left = write ? copy_from_user(map + in_page, user, n) :
-			       copy_to_user(user, map + in_page, n);
-		kunmap_local(map);
-		if (left)
-			return -EFAULT;
-	}
-
-	return 0;
+	return -EFAULT;
 }
 
 static ssize_t mr_access(struct file *file, char __user *user, size_t count,
@@ -179,7 +177,7 @@ static ssize_t mr_access(struct file *file, char __user *user, size_t count,
 	if (*pos < mr->ib.iova || offset > mr->ib.length ||
 	    count > mr->ib.length - offset)
 		return -EFAULT;
-	if (write && !umem->writable)
+	if (write && !ib_access_writable(mr->access))
 		return -EACCES;
 
 	ret = dma_copy(umem, offset, user, count, write);

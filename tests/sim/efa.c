@@ -98,6 +98,16 @@ static int sim_efa_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *attr,
 	return ret;
 }
 
+static int set_pages(struct sim_pages **pages, struct ib_ucontext *ucontext,
+		     size_t size)
+{
+	if (!size)
+		return 0;
+
+	*pages = sim_pages_alloc(ucontext, size);
+	return PTR_ERR_OR_ZERO(*pages);
+}
+
 static int sim_efa_create_cq(struct ib_cq *ib,
 			     const struct ib_cq_init_attr *attr,
 			     struct uverbs_attr_bundle *attrs)
@@ -112,7 +122,9 @@ static int sim_efa_create_cq(struct ib_cq *ib,
 	ret = ib_copy_validate_udata_in_cm(udata, cmd, num_sub_cqs, 0);
 	if (ret)
 		return ret;
-	if (attr->flags)
+	if (attr->flags ||
+	    cmd.flags & ~(EFA_CREATE_CQ_WITH_COMPLETION_CHANNEL |
+			  EFA_CREATE_CQ_WITH_SGID))
 		return -EOPNOTSUPP;
 	if (attr->cqe > sim_max_cqe || cmd.num_sub_cqs != 1 ||
 	    !cmd.cq_entry_size || cmd.cq_entry_size > 64)
@@ -123,14 +135,15 @@ static int sim_efa_create_cq(struct ib_cq *ib,
 		return ret;
 
 	size = (size_t)cmd.cq_entry_size * attr->cqe;
-	cq->pages = sim_pages_alloc(attrs->context, size);
-	if (IS_ERR(cq->pages)) {
-		ret = PTR_ERR(cq->pages);
+	ret = set_pages(&cq->pages, attrs->context, size);
+	if (!ret)
+		ret = set_pages(&cq->db, attrs->context, PAGE_SIZE);
+	if (ret)
 		goto err;
-	}
 
-	/* A doorbell for notification would lie behind the ring: no such. */
 	ib->cqe = attr->cqe;
+	resp.comp_mask = EFA_CREATE_CQ_RESP_DB_OFF;
+	resp.db_mmap_key = sim_pages_key(cq->db);
 	resp.cq_idx = cq->obj.id;
 	resp.q_mmap_key = sim_pages_key(cq->pages);
 	resp.q_mmap_size = cq->pages->size;
@@ -141,19 +154,10 @@ static int sim_efa_create_cq(struct ib_cq *ib,
 	return 0;
 
 err:
+	sim_pages_free(cq->db);
 	sim_pages_free(cq->pages);
 	sim_obj_remove(&cq->obj);
 	return ret;
-}
-
-static int set_pages(struct sim_pages **pages, struct ib_ucontext *ucontext,
-		     size_t size)
-{
-	if (!size)
-		return 0;
-
-	*pages = sim_pages_alloc(ucontext, size);
-	return PTR_ERR_OR_ZERO(*pages);
 }
 
 static int sim_efa_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
@@ -173,7 +177,11 @@ static int sim_efa_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	    (attr->qp_type != IB_QPT_DRIVER ||
 	     cmd.driver_qp_type != EFA_QP_DRIVER_TYPE_SRD))
 		return -EOPNOTSUPP;
-	if (attr->srq || attr->cap.max_send_sge > MAX_SGE ||
+	if (attr->srq || attr->create_flags || cmd.flags)
+		return -EOPNOTSUPP;
+	if (attr->cap.max_send_wr > sim_max_wr ||
+	    attr->cap.max_recv_wr > sim_max_wr ||
+	    attr->cap.max_send_sge > MAX_SGE ||
 	    attr->cap.max_recv_sge > MAX_SGE ||
 	    attr->cap.max_inline_data > INLINE_SIZE ||
 	    cmd.sq_ring_size > sim_max_wr * 64 ||
@@ -221,6 +229,7 @@ static const struct ib_device_ops sim_efa_ops = {
 	.query_device = sim_efa_query_device,
 	.alloc_ucontext = sim_efa_alloc_ucontext,
 	.alloc_pd = sim_efa_alloc_pd,
+	.mmap = sim_pages_mmap,
 	.create_user_ah = sim_efa_create_ah,
 	.create_user_cq = sim_efa_create_cq,
 	.create_qp = sim_efa_create_qp,
@@ -229,4 +238,5 @@ static const struct ib_device_ops sim_efa_ops = {
 const struct sim_personality sim_efa = {
 	.name = "efa",
 	.ops = &sim_efa_ops,
+	.driver_qp = IB_QPT_UD,
 };

@@ -52,6 +52,9 @@ static struct piece *alloc_piece(size_t len)
 	struct piece *piece;
 	size_t i;
 
+	if (count > totalram_pages())
+		return NULL;
+
 	piece = kvzalloc(struct_size(piece, pages, count), GFP_KERNEL);
 	if (!piece)
 		return NULL;

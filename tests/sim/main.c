@@ -22,9 +22,9 @@ unsigned int sim_max_objects = 60000;
 module_param_named(max_objects, sim_max_objects, uint, 0644);
 MODULE_PARM_DESC(max_objects, "of each kind");
 
-unsigned int sim_max_cqe = 1 << 20;
+unsigned int sim_max_cqe = (1 << 20) - 1;
 module_param_named(max_cqe, sim_max_cqe, uint, 0644);
-MODULE_PARM_DESC(max_cqe, "entries of a completion queue");
+MODULE_PARM_DESC(max_cqe, "entries that a completion queue may have");
 
 unsigned int sim_max_wr = 32768;
 module_param_named(max_wr, sim_max_wr, uint, 0644);

@@ -5,6 +5,7 @@
  * all but work queues, by an attribute that takes its place.
  */
 #include <linux/log2.h>
+#include <linux/mm.h>
 
 #include <rdma/ib_umem.h>
 #include <rdma/mlx5-abi.h>
@@ -16,8 +17,15 @@
 #include "sim.h"
 
 #define DB_SIZE 8
+#define RING_ALIGN 64
 #define SEND_BLOCK_SHIFT 6
+#define RECV_ENTRY_SHIFT_MAX 9
 #define BFREGS_PER_UAR 2
+#define MAX_BFREGS 512
+#define NO_BFREG BIT(31)
+/* In the page offset of a mapping */
+#define MMAP_COMMAND_SHIFT 8
+#define MMAP_INDEX_HIGH_SHIFT 16
 
 static int sim_mlx5_query_device(struct ib_device *ibdev,
 				 struct ib_device_attr *attr,
@@ -38,7 +46,13 @@ static int sim_mlx5_alloc_ucontext(struct ib_ucontext *ib,
 	ret = ib_copy_validate_udata_in(udata, req, num_low_latency_bfregs);
 	if (ret)
 		return ret;
-	if (!req.total_num_bfregs || req.total_num_bfregs > 512)
+	if (req.comp_mask || req.reserved0 || req.reserved1 || req.reserved2)
+		return -EOPNOTSUPP;
+	/* DEVX, commands for firmware that there is not */
+	if (req.flags)
+		return -EINVAL;
+	if (!req.total_num_bfregs || req.total_num_bfregs > MAX_BFREGS ||
+	    req.num_low_latency_bfregs >= req.total_num_bfregs)
 		return -EINVAL;
 
 	ret = sim_obj_add(ib->device, &ucontext->obj, SIM_UCONTEXT);
@@ -58,12 +72,41 @@ static int sim_mlx5_alloc_ucontext(struct ib_ucontext *ib,
 	resp.cqe_version = 1;
 	resp.log_uar_size = PAGE_SHIFT;
 	resp.num_uars_per_page = 1;
-	resp.num_dyn_bfregs = 512;
+	resp.num_dyn_bfregs = MAX_BFREGS;
 	resp.response_length = min(sizeof(resp), udata->outlen);
+	ucontext->uars = resp.tot_bfregs / BFREGS_PER_UAR;
 	ret = ib_respond_udata(udata, resp);
 	if (ret)
 		sim_obj_remove(&ucontext->obj);
 	return ret;
+}
+
+/* A page to ring doorbells on, all of which are one: nobody listens. */
+static int sim_mlx5_mmap(struct ib_ucontext *ib, struct vm_area_struct *vma)
+{
+	u32 command = vma->vm_pgoff >> MMAP_COMMAND_SHIFT & 0xff;
+	u32 index = vma->vm_pgoff & 0xff;
+	u32 uars;
+
+	switch (command) {
+	case MLX5_IB_MMAP_REGULAR_PAGE:
+	case MLX5_IB_MMAP_WC_PAGE:
+	case MLX5_IB_MMAP_NC_PAGE:
+		uars = SIM_OF(sim_ucontext, ib)->uars;
+		break;
+	case MLX5_IB_MMAP_ALLOC_WC:
+		index |= vma->vm_pgoff >> MMAP_INDEX_HIGH_SHIFT << 8;
+		uars = MAX_BFREGS / BFREGS_PER_UAR;
+		break;
+	default:
+		return -EINVAL;
+	}
+
+	if (index >= uars || vma->vm_end - vma->vm_start != PAGE_SIZE ||
+	    !(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+
+	return vm_insert_page(vma, vma->vm_start, to_sim(ib->device)->uar);
 }
 
 static int sim_mlx5_alloc_pd(struct ib_pd *ib, struct ib_udata *udata)
@@ -120,7 +163,19 @@ static int sim_mlx5_dealloc_xrcd(struct ib_xrcd *ib, struct ib_udata *udata)
 	return 0;
 }
 
-/* The doorbell record: by its attribute, else the page at address */
+/* A ring lies where the device can tell its place in a page. */
+static int set_ring(struct sim_obj *obj, enum sim_part part,
+		    struct ib_umem *umem)
+{
+	int ret = sim_obj_set(obj, part, umem);
+
+	if (ret)
+		return ret;
+
+	return ib_umem_offset(umem) % RING_ALIGN ? -EINVAL : 0;
+}
+
+/* The doorbell record: by its attribute, else the one at address */
 static int set_db(struct sim_obj *obj, struct uverbs_attr_bundle *attrs,
 		  u16 attr_id, u64 address)
 {
@@ -133,7 +188,26 @@ static int set_db(struct sim_obj *obj, struct uverbs_attr_bundle *attrs,
 	if (ret)
 		return ret;
 
-	return ib_umem_is_contiguous(umem) ? 0 : -EINVAL;
+	/* Even in two pages that lie side by side, it is no atomic access. */
+	if (ib_umem_offset(umem) > PAGE_SIZE - DB_SIZE ||
+	    !ib_umem_is_contiguous(umem))
+		return -EINVAL;
+
+	return 0;
+}
+
+/* Entries of the ring of a CQ for cqe of them; 0: too many */
+static u32 cq_entries(unsigned int cqe)
+{
+	if (cqe > sim_max_cqe || cqe >= INT_MAX / 2)
+		return 0;
+
+	return roundup_pow_of_two(cqe + 1);
+}
+
+static bool is_cqe_size(u32 size)
+{
+	return size == 64 || size == 128;
 }
 
 static int sim_mlx5_create_cq(struct ib_cq *ib,
@@ -151,20 +225,23 @@ static int sim_mlx5_create_cq(struct ib_cq *ib,
 	ret = ib_copy_validate_udata_in(udata, cmd, cqe_comp_res_format);
 	if (ret)
 		return ret;
-	if (cmd.cqe_size != 64 && cmd.cqe_size != 128)
-		return -EINVAL;
-	if (attr->cqe >= sim_max_cqe)
+	if (attr->flags & ~(IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION |
+			    IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) ||
+	    cmd.cqe_comp_en)
+		return -EOPNOTSUPP;
+	entries = cq_entries(attr->cqe);
+	if (!entries || !is_cqe_size(cmd.cqe_size) || cmd.flags ||
+	    cmd.reserved0 || cmd.reserved1)
 		return -EINVAL;
 
 	ret = sim_obj_add(ib->device, &cq->obj, SIM_CQ);
 	if (ret)
 		return ret;
 
-	entries = roundup_pow_of_two(attr->cqe + 1);
 	umem = ib_umem_get_cq_buf_or_va(ib->device, attrs, cmd.buf_addr,
 					(size_t)entries * cmd.cqe_size,
 					IB_ACCESS_LOCAL_WRITE);
-	ret = sim_obj_set(&cq->obj, SIM_BUF, umem);
+	ret = set_ring(&cq->obj, SIM_BUF, umem);
 	if (ret)
 		goto err;
 
@@ -198,11 +275,12 @@ static int sim_mlx5_resize_cq(struct ib_cq *ib, unsigned int cqe,
 	ret = ib_copy_validate_udata_in(udata, cmd, reserved1);
 	if (ret)
 		return ret;
-	if (cqe >= sim_max_cqe)
+	entries = cq_entries(cqe);
+	if (!entries || !is_cqe_size(cmd.cqe_size) || cmd.reserved0 ||
+	    cmd.reserved1)
 		return -EINVAL;
 
-	entries = roundup_pow_of_two(cqe + 1);
-	ret = sim_obj_set(&cq->obj, SIM_BUF,
+	ret = set_ring(&cq->obj, SIM_BUF,
 			  ib_umem_get_va(ib->device, cmd.buf_addr,
 					 (size_t)entries * cmd.cqe_size,
 					 IB_ACCESS_LOCAL_WRITE));
@@ -219,19 +297,17 @@ static int set_qp_rings(struct sim_qp *qp, struct uverbs_attr_bundle *attrs,
 	bool split = attr->qp_type == IB_QPT_RAW_PACKET ||
 		     attr->create_flags & IB_QP_CREATE_SOURCE_QPN;
 	struct ib_device *ibdev = &qp->obj.dev->ib;
-	size_t sq_size, rq_size = 0;
+	size_t sq_size, size = 0;
 	int ret;
-
-	if (cmd->rq_wqe_shift > 16 || cmd->rq_wqe_count > sim_max_wr ||
-	    cmd->sq_wqe_count > sim_max_wr)
-		return -EINVAL;
 
 	sq_size = (size_t)cmd->sq_wqe_count << SEND_BLOCK_SHIFT;
 	if (!attr->srq && attr->qp_type != IB_QPT_XRC_INI)
-		rq_size = (size_t)cmd->rq_wqe_count << cmd->rq_wqe_shift;
+		size = (size_t)cmd->rq_wqe_count << cmd->rq_wqe_shift;
 
-	if (split && sq_size) {
-		ret = sim_obj_set(&qp->obj, SIM_SQ_BUF,
+	if (!split) {
+		size += sq_size;
+	} else if (sq_size) {
+		ret = set_ring(&qp->obj, SIM_SQ_BUF,
 			ib_umem_get_attr_or_va(ibdev, attrs,
 				UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM,
 				cmd->sq_buf_addr, sq_size, 0));
@@ -239,36 +315,54 @@ static int set_qp_rings(struct sim_qp *qp, struct uverbs_attr_bundle *attrs,
 			return ret;
 	}
 
-	if (!split)
-		rq_size += sq_size;
-	if (!rq_size)
+	if (!size)
 		return 0;
 
-	return sim_obj_set(&qp->obj, SIM_BUF,
+	return set_ring(&qp->obj, SIM_BUF,
 		ib_umem_get_attr_or_va(ibdev, attrs,
 			split ? UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM :
 				UVERBS_ATTR_CREATE_QP_BUF_UMEM,
-			cmd->buf_addr, rq_size, 0));
+			cmd->buf_addr, size, 0));
 }
 
-static bool has_rings(const struct ib_qp_init_attr *attr, bool *supported)
+static bool is_supported(const struct ib_qp_init_attr *attr)
 {
-	*supported = true;
+	if (attr->rwq_ind_tbl || attr->create_flags & ~IB_QP_CREATE_SOURCE_QPN)
+		return false;
+
 	switch (attr->qp_type) {
 	case IB_QPT_RC:
 	case IB_QPT_UC:
 	case IB_QPT_UD:
 	case IB_QPT_RAW_PACKET:
 	case IB_QPT_XRC_INI:
-	case IB_QPT_DRIVER:
-		break;
 	case IB_QPT_XRC_TGT:
-		return false;
+	case IB_QPT_DRIVER:
+		return true;
 	default:
-		*supported = false;
+		return false;
 	}
+}
 
-	return !attr->rwq_ind_tbl;
+static int check_qp_cmd(const struct ib_qp_init_attr *attr,
+			const struct mlx5_ib_create_qp *cmd)
+{
+	u32 type = attr->qp_type == IB_QPT_DRIVER ? MLX5_QP_FLAG_TYPE_DCI : 0;
+
+	/* A DCT among them: its memory would come later, if modified. */
+	if (cmd->flags & ~(type | MLX5_QP_FLAG_SIGNATURE |
+			   MLX5_QP_FLAG_SCATTER_CQE |
+			   MLX5_QP_FLAG_ALLOW_SCATTER_CQE |
+			   MLX5_QP_FLAG_BFREG_INDEX))
+		return -EOPNOTSUPP;
+
+	if ((cmd->flags & type) != type ||
+	    cmd->rq_wqe_shift > RECV_ENTRY_SHIFT_MAX ||
+	    cmd->rq_wqe_count > sim_max_wr || cmd->sq_wqe_count > sim_max_wr ||
+	    (cmd->sq_wqe_count && !is_power_of_2(cmd->sq_wqe_count)))
+		return -EINVAL;
+
+	return 0;
 }
 
 static int sim_mlx5_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
@@ -276,30 +370,30 @@ static int sim_mlx5_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 {
 	struct uverbs_attr_bundle *attrs =
 		rdma_udata_to_uverbs_attr_bundle(udata);
+	/* The target of XRC has no queues of its own. */
+	bool has_rings = attr->qp_type != IB_QPT_XRC_TGT;
 	struct sim_qp *qp = SIM_OF(sim_qp, ib);
 	struct mlx5_ib_create_qp_resp resp = {};
 	struct mlx5_ib_create_qp cmd = {};
-	bool rings, supported;
 	int ret;
 
-	rings = has_rings(attr, &supported);
-	if (!supported || attr->rwq_ind_tbl)
+	if (!is_supported(attr))
 		return -EOPNOTSUPP;
 
-	if (rings) {
+	if (has_rings) {
 		ret = ib_copy_validate_udata_in(udata, cmd, sq_buf_addr);
 		if (ret)
 			return ret;
-		/* Its memory would come later, with a modification. */
-		if (cmd.flags & MLX5_QP_FLAG_TYPE_DCT)
-			return -EOPNOTSUPP;
+		ret = check_qp_cmd(attr, &cmd);
+		if (ret)
+			return ret;
 	}
 
 	ret = sim_obj_add(ib->device, &qp->obj, SIM_QP);
 	if (ret)
 		return ret;
 
-	if (rings) {
+	if (has_rings) {
 		ret = set_qp_rings(qp, attrs, attr, &cmd);
 		if (!ret)
 			ret = set_db(&qp->obj, attrs,
@@ -312,7 +406,8 @@ static int sim_mlx5_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	ib->qp_num = qp->obj.id;
 	qp->cap = attr->cap;
 	qp->state = IB_QPS_RESET;
-	resp.bfreg_index = 1;
+	resp.bfreg_index = cmd.flags & MLX5_QP_FLAG_BFREG_INDEX ?
+				   NO_BFREG : 1;
 	ret = ib_respond_udata(udata, resp);
 	if (ret)
 		goto err;
@@ -349,7 +444,8 @@ static int sim_mlx5_create_srq(struct ib_srq *ib,
 	ret = ib_copy_validate_udata_in(udata, cmd, flags);
 	if (ret)
 		return ret;
-	if (attr->attr.max_wr >= sim_max_wr || attr->attr.max_sge > 16)
+	if (attr->attr.max_wr >= sim_max_wr || attr->attr.max_sge > 16 ||
+	    cmd.reserved0 || cmd.reserved1)
 		return -EINVAL;
 
 	ret = sim_obj_add(ib->device, &srq->obj, SIM_SRQ);
@@ -357,7 +453,7 @@ static int sim_mlx5_create_srq(struct ib_srq *ib,
 		return ret;
 
 	entries = roundup_pow_of_two(attr->attr.max_wr + 1);
-	ret = sim_obj_set(&srq->obj, SIM_BUF,
+	ret = set_ring(&srq->obj, SIM_BUF,
 		ib_umem_get_attr_or_va(ib->device, attrs,
 				       UVERBS_ATTR_CREATE_SRQ_BUF_UMEM,
 				       cmd.buf_addr,
@@ -395,7 +491,7 @@ static int sim_mlx5_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr,
 	if (mask & IB_SRQ_MAX_WR)
 		return -EINVAL;
 	if (mask & IB_SRQ_LIMIT) {
-		if (attr->srq_limit >= srq->attr.max_wr)
+		if (attr->srq_limit > srq->attr.max_wr)
 			return -EINVAL;
 		srq->attr.srq_limit = attr->srq_limit;
 	}
@@ -419,10 +515,9 @@ static struct ib_wq *sim_mlx5_create_wq(struct ib_pd *pd,
 					struct ib_wq_init_attr *attr,
 					struct ib_udata *udata)
 {
-	struct {
-		__u32 response_length;
-		__u32 reserved;
-	} resp = { .response_length = sizeof(resp) };
+	struct mlx5_ib_create_wq_resp resp = {
+		.response_length = sizeof(resp),
+	};
 	struct mlx5_ib_create_wq cmd;
 	struct sim_wq *wq;
 	int ret;
@@ -430,7 +525,10 @@ static struct ib_wq *sim_mlx5_create_wq(struct ib_pd *pd,
 	ret = ib_copy_validate_udata_in(udata, cmd, comp_mask);
 	if (ret)
 		return ERR_PTR(ret);
-	if (cmd.rq_wqe_shift > 16 || cmd.rq_wqe_count > sim_max_wr)
+	if (attr->wq_type != IB_WQT_RQ || attr->create_flags || cmd.comp_mask)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (cmd.rq_wqe_shift > RECV_ENTRY_SHIFT_MAX ||
+	    cmd.rq_wqe_count > sim_max_wr)
 		return ERR_PTR(-EINVAL);
 
 	wq = kzalloc(sizeof(*wq), GFP_KERNEL);
@@ -441,15 +539,14 @@ static struct ib_wq *sim_mlx5_create_wq(struct ib_pd *pd,
 	if (ret)
 		goto err_free;
 
-	ret = sim_obj_set(&wq->obj, SIM_BUF,
+	ret = set_ring(&wq->obj, SIM_BUF,
 		ib_umem_get_va(pd->device, cmd.buf_addr,
 			       (size_t)cmd.rq_wqe_count << cmd.rq_wqe_shift,
 			       0));
 	if (ret)
 		goto err_remove;
 
-	ret = sim_obj_set(&wq->obj, SIM_DB,
-			  ib_umem_get_va(pd->device, cmd.db_addr, DB_SIZE, 0));
+	ret = set_db(&wq->obj, NULL, 0, cmd.db_addr);
 	if (ret)
 		goto err_remove;
 
@@ -515,6 +612,8 @@ static const struct ib_device_ops sim_mlx5_ops = {
 	.query_device = sim_mlx5_query_device,
 	.alloc_ucontext = sim_mlx5_alloc_ucontext,
 	.alloc_pd = sim_mlx5_alloc_pd,
+	.mmap = sim_mlx5_mmap,
+	.rereg_user_mr = sim_rereg_user_mr,
 	.alloc_mw = sim_mlx5_alloc_mw,
 	.dealloc_mw = sim_mlx5_dealloc_mw,
 	.create_user_ah = sim_mlx5_create_ah,
@@ -539,4 +638,5 @@ const struct sim_personality sim_mlx5 = {
 	.name = "mlx5",
 	.ops = &sim_mlx5_ops,
 	.defs = sim_mlx5_defs,
+	.driver_qp = IB_QPT_DRIVER,
 };

@@ -29,12 +29,9 @@ const char *const sim_part_names[SIM_PARTS] = {
 	[SIM_DB] = "db",
 };
 
-static int fail_on_demand(struct sim_kind_state *kind)
+static int fail_on_demand(struct sim_fail *fail)
 {
-	if (!kind->fail_in || --kind->fail_in)
-		return 0;
-
-	return kind->fail_with;
+	return fail->in && !--fail->in ? fail->with : 0;
 }
 
 int sim_obj_add(struct ib_device *ibdev, struct sim_obj *obj,
@@ -51,7 +48,7 @@ int sim_obj_add(struct ib_device *ibdev, struct sim_obj *obj,
 	obj->pid = task_tgid_nr(current);
 
 	mutex_lock(&dev->lock);
-	ret = fail_on_demand(state);
+	ret = fail_on_demand(&state->fail);
 	if (!ret && state->count >= sim_max_objects)
 		ret = -ENOMEM;
 	if (!ret)
@@ -100,26 +97,21 @@ static bool is_shared(struct ib_umem *umem)
 int sim_obj_set(struct sim_obj *obj, enum sim_part part, struct ib_umem *umem)
 {
 	struct sim_device *dev = obj->dev;
-	struct ib_umem *old = NULL;
-	int ret = 0;
+	int ret = PTR_ERR_OR_ZERO(umem);
 
 	/* ib_core refuses addresses; of DMA-bufs it knows no kinds. */
-	if (!IS_ERR_OR_NULL(umem) && dev->bounce && !is_shared(umem)) {
-		ib_umem_release(umem);
-		umem = ERR_PTR(-EOPNOTSUPP);
-	}
+	if (!ret && dev->bounce && !is_shared(umem))
+		ret = -EOPNOTSUPP;
 
 	mutex_lock(&dev->lock);
-	if (IS_ERR(umem)) {
-		ret = PTR_ERR(umem);
-		if (dev->bounce && ret == -EOPNOTSUPP)
-			dev->refused++;
-	} else {
-		old = obj->parts[part];
-		obj->parts[part] = umem;
-	}
+	if (dev->bounce && ret == -EOPNOTSUPP)
+		dev->refused++;
+	if (!ret)
+		ret = fail_on_demand(&dev->part_fails[part]);
+	if (!ret)
+		swap(obj->parts[part], umem);
 	mutex_unlock(&dev->lock);
 
-	ib_umem_release(old);
+	ib_umem_release(umem);
 	return ret;
 }

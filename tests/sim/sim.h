@@ -49,6 +49,7 @@ struct sim_obj {
 struct sim_ucontext {
 	struct ib_ucontext ib;
 	struct sim_obj obj;
+	u32 uars;		/* pages that doorbells are rung on */
 };
 
 struct sim_pd {
@@ -59,6 +60,7 @@ struct sim_pd {
 struct sim_mr {
 	struct ib_mr ib;
 	struct sim_obj obj;
+	int access;
 };
 
 struct sim_mw {
@@ -86,7 +88,7 @@ struct sim_pages {
 struct sim_cq {
 	struct ib_cq ib;
 	struct sim_obj obj;
-	struct sim_pages *pages;
+	struct sim_pages *pages, *db;
 };
 
 struct sim_qp {
@@ -108,13 +110,18 @@ struct sim_wq {
 	struct sim_obj obj;
 };
 
+/* A failure on demand */
+struct sim_fail {
+	u32 in;			/* so many until one fails; 0: none does */
+	int with;		/* -errno */
+};
+
 /* All of one kind; under the device's lock */
 struct sim_kind_state {
 	struct xarray objects;	/* by id */
 	u32 next;		/* id to try first */
 	u32 count;
-	u32 fail_in;		/* creations until one fails; 0: none does */
-	int fail_with;		/* -errno */
+	struct sim_fail fail;
 };
 
 struct sim_device {
@@ -124,6 +131,7 @@ struct sim_device {
 	struct page *uar;	/* what doorbells are rung on */
 	struct mutex lock;
 	struct sim_kind_state kinds[SIM_KINDS];
+	struct sim_fail part_fails[SIM_PARTS];
 	u64 refused;		/* pieces of memory that bounce forbids */
 	struct dentry *debugfs;
 	struct dentry *debugfs_mr;
@@ -133,6 +141,7 @@ struct sim_personality {
 	const char *name;
 	const struct ib_device_ops *ops;
 	const struct uapi_definition *defs;
+	enum ib_qp_type driver_qp;	/* whose states IB_QPT_DRIVER has */
 };
 
 extern const struct sim_personality sim_mlx5, sim_efa;
@@ -154,10 +163,7 @@ int sim_obj_add(struct ib_device *ibdev, struct sim_obj *obj,
 		enum sim_kind kind);
 void sim_obj_remove(struct sim_obj *obj);
 
-/*
- * Make umem a part of obj, which releases it: on failure too. Takes an ERR_PTR
- * and NULL as well, the latter for a part that is not there.
- */
+/* Make umem, or an ERR_PTR, a part of obj, which releases it: if not taken too. */
 int sim_obj_set(struct sim_obj *obj, enum sim_part part, struct ib_umem *umem);
 
 /* Name of the exporter of a DMA-buf, NULL if umem is not one */
@@ -165,10 +171,16 @@ const char *sim_umem_exporter(struct ib_umem *umem);
 
 void sim_device_attr(struct ib_device *ibdev, struct ib_device_attr *attr);
 
+/* For those personalities whose ABI has it */
+struct ib_mr *sim_rereg_user_mr(struct ib_mr *ib, int flags, u64 start,
+				u64 length, u64 iova, int access,
+				struct ib_pd *pd, struct ib_udata *udata);
+
 /* Pages for a process to map; the key of sim_pages_key() says where. */
 struct sim_pages *sim_pages_alloc(struct ib_ucontext *ucontext, size_t size);
 void sim_pages_free(struct sim_pages *pages);
 u64 sim_pages_key(struct sim_pages *pages);
+int sim_pages_mmap(struct ib_ucontext *ucontext, struct vm_area_struct *vma);
 
 void sim_debugfs_add(struct sim_device *dev);
 void sim_debugfs_remove(struct sim_device *dev);

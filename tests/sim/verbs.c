@@ -4,6 +4,7 @@
  * in the ABI of a provider are in the file of the personality.
  */
 #include <linux/mm.h>
+#include <linux/vmalloc.h>
 
 #include "sim.h"
 
@@ -95,7 +96,7 @@ static int sim_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata)
 }
 
 static struct ib_mr *add_mr(struct ib_pd *pd, struct ib_umem *umem, u64 iova,
-			    u64 length)
+			    u64 length, int access)
 {
 	struct sim_mr *mr;
 	int ret;
@@ -126,6 +127,7 @@ static struct ib_mr *add_mr(struct ib_pd *pd, struct ib_umem *umem, u64 iova,
 	mr->ib.rkey = mr->ib.lkey;
 	mr->ib.iova = iova;
 	mr->ib.length = length;
+	mr->access = access;
 	sim_debugfs_add_mr(mr);
 	return &mr->ib;
 
@@ -144,7 +146,7 @@ static struct ib_mr *sim_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 		return ERR_PTR(-EOPNOTSUPP);
 
 	return add_mr(pd, ib_umem_get_va(pd->device, start, length, access),
-		      iova, length);
+		      iova, length, access);
 }
 
 static struct ib_mr *sim_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset,
@@ -160,7 +162,29 @@ static struct ib_mr *sim_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset,
 	umem = ib_umem_dmabuf_get_pinned(pd->device, offset, length, fd,
 					 access);
 	return add_mr(pd, IS_ERR(umem) ? ERR_CAST(umem) : &umem->umem, iova,
-		      length);
+		      length, access);
+}
+
+/* Other memory is another MR, with another key; the rest changes in place. */
+struct ib_mr *sim_rereg_user_mr(struct ib_mr *ib, int flags, u64 start,
+				u64 length, u64 iova, int access,
+				struct ib_pd *pd, struct ib_udata *udata)
+{
+	struct sim_mr *mr = SIM_OF(sim_mr, ib);
+	int ret;
+
+	ret = ib_umem_check_rereg(mr->obj.parts[SIM_BUF], flags, access);
+	if (ret)
+		return ERR_PTR(ret);
+
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = mr->access;
+	if (flags & IB_MR_REREG_TRANS)
+		return sim_reg_user_mr(pd, start, length, iova, access, NULL,
+				       udata);
+
+	mr->access = access;
+	return NULL;
 }
 
 static int sim_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
@@ -183,6 +207,7 @@ static int sim_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 {
 	struct sim_cq *cq = SIM_OF(sim_cq, ib);
 
+	sim_pages_free(cq->db);
 	sim_pages_free(cq->pages);
 	sim_obj_remove(&cq->obj);
 	return 0;
@@ -191,15 +216,15 @@ static int sim_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 static bool may_modify_qp(struct sim_qp *qp, const struct ib_qp_attr *attr,
 			  int mask)
 {
+	enum ib_qp_type type = qp->ib.qp_type;
 	enum ib_qp_state from, to;
 
-	/* What the driver makes of these is its own business. */
-	if (qp->ib.qp_type == IB_QPT_DRIVER)
-		return true;
+	if (type == IB_QPT_DRIVER)
+		type = qp->obj.dev->personality->driver_qp;
 
 	from = mask & IB_QP_CUR_STATE ? attr->cur_qp_state : qp->state;
 	to = mask & IB_QP_STATE ? attr->qp_state : from;
-	return ib_modify_qp_is_ok(from, to, qp->ib.qp_type, mask);
+	return ib_modify_qp_is_ok(from, to, type, mask);
 }
 
 static int sim_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask,
@@ -207,6 +232,8 @@ static int sim_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask,
 {
 	struct sim_qp *qp = SIM_OF(sim_qp, ib);
 
+	if (mask & ~IB_QP_ATTR_STANDARD_BITS)
+		return -EOPNOTSUPP;
 	if (!may_modify_qp(qp, attr, mask))
 		return -EINVAL;
 
@@ -250,7 +277,7 @@ static void sim_mmap_free(struct rdma_user_mmap_entry *entry)
 {
 	struct sim_pages *pages = to_sim_pages(entry);
 
-	free_pages_exact(pages->pages, pages->size);
+	vfree(pages->pages);
 	kfree(pages);
 }
 
@@ -263,7 +290,7 @@ struct sim_pages *sim_pages_alloc(struct ib_ucontext *ucontext, size_t size)
 		return ERR_PTR(-ENOMEM);
 
 	pages->size = PAGE_ALIGN(size);
-	pages->pages = alloc_pages_exact(pages->size, GFP_KERNEL | __GFP_ZERO);
+	pages->pages = vmalloc_user(pages->size);
 	if (!pages->pages)
 		goto err_free;
 
@@ -273,7 +300,7 @@ struct sim_pages *sim_pages_alloc(struct ib_ucontext *ucontext, size_t size)
 	return pages;
 
 err_pages:
-	free_pages_exact(pages->pages, pages->size);
+	vfree(pages->pages);
 err_free:
 	kfree(pages);
 	return ERR_PTR(-ENOMEM);
@@ -290,35 +317,18 @@ u64 sim_pages_key(struct sim_pages *pages)
 	return pages ? rdma_user_mmap_get_offset(&pages->entry) : 0;
 }
 
-static int map_pages(struct vm_area_struct *vma, void *pages)
-{
-	unsigned long addr;
-	int ret = 0;
-
-	for (addr = vma->vm_start; addr < vma->vm_end && !ret;
-	     addr += PAGE_SIZE, pages += PAGE_SIZE)
-		ret = vm_insert_page(vma, addr, virt_to_page(pages));
-
-	return ret;
-}
-
-/* A page that is no object's is one that a doorbell is rung on. */
-static int sim_mmap(struct ib_ucontext *ucontext, struct vm_area_struct *vma)
+int sim_pages_mmap(struct ib_ucontext *ucontext, struct vm_area_struct *vma)
 {
 	struct rdma_user_mmap_entry *entry;
 	int ret;
 
 	entry = rdma_user_mmap_entry_get(ucontext, vma);
-	if (entry) {
-		ret = map_pages(vma, to_sim_pages(entry)->pages);
-		rdma_user_mmap_entry_put(entry);
-		return ret;
-	}
-
-	if (vma->vm_end - vma->vm_start != PAGE_SIZE)
+	if (!entry)
 		return -EINVAL;
 
-	return map_pages(vma, page_to_virt(to_sim(ucontext->device)->uar));
+	ret = remap_vmalloc_range(vma, to_sim_pages(entry)->pages, 0);
+	rdma_user_mmap_entry_put(entry);
+	return ret;
 }
 
 const struct ib_device_ops sim_common_ops = {
@@ -329,7 +339,6 @@ const struct ib_device_ops sim_common_ops = {
 	.query_pkey = sim_query_pkey,
 	.dealloc_ucontext = sim_dealloc_ucontext,
 	.disassociate_ucontext = sim_disassociate_ucontext,
-	.mmap = sim_mmap,
 	.mmap_free = sim_mmap_free,
 	.dealloc_pd = sim_dealloc_pd,
 	.reg_user_mr = sim_reg_user_mr,
