@@ -63,12 +63,27 @@ struct bench_ranges {
  * In each round, registers count ranges of one buffer of size bytes, all at the
  * same time, then as many of plain memory with pages of the kind that the probe
  * of the buffer found; size is BENCH_RANGE_STRIDE * count or more. No two ranges
- * share a page of 4K, and none starts at a page. Returns 0 or -1; a range that is not registered is no
- * failure.
+ * share a page of 4K, and none starts at a page. Returns 0 or -1; a range that
+ * is not registered is no failure.
  */
 int bench_ranges(struct ibv_pd *pd, const struct buf_probe *probe, size_t size,
 		 int count, int rounds, struct bench_ranges result[BENCH_SIDES],
 		 struct bench_error *error);
+
+/* Registrations of one piece of memory; medians in microseconds */
+struct bench_pages {
+	double fresh_usec;	/* untouched: pinning gets it from the kernel */
+	double again_usec;	/* all there */
+	double dereg_usec;	/* after that */
+};
+
+/*
+ * In each round, registers a buffer of size bytes twice, and then a mapping
+ * that must not have huge pages. Returns 0 or -1.
+ */
+int bench_pages(struct ibv_pd *pd, size_t size, int rounds,
+		struct bench_pages result[BENCH_SIDES],
+		struct bench_error *error);
 
 /* For the files that measure */
 double bench_now(void);

@@ -337,12 +337,24 @@ static void explain_dmabuf(struct buf_cause *cause, size_t size, int err,
 		strcat(cause->fix, ", or with CONFIG_UDMABUF");
 }
 
+static void explain_private(struct buf_cause *cause)
+{
+	SAY(cause->text, "the device cannot reach private memory");
+	SAY(cause->fix, "cc_shared, by a parent domain that allows it");
+}
+
 static void explain_alloc(const struct buf_request *request,
 			  const struct buf_probe *probe,
 			  struct buf_cause *cause)
 {
 	enum buf_backing wanted = buf_wanted(request, probe);
 	int err = probe->err;
+
+	/* To mend what failed would not help. */
+	if (probe->bounces && wanted != BUF_CC_SHARED) {
+		explain_private(cause);
+		return;
+	}
 
 	if (err == EMFILE) {
 		SAY(cause->text, "no file descriptor is left to the process");
@@ -372,11 +384,7 @@ static void explain_reg(const struct buf_request *request,
 	char text[2][BUF_SIZE_LEN];
 
 	if (probe->bounces && probe->got != BUF_CC_SHARED) {
-		SAY(cause->text,
-		    "the device cannot reach private memory: %s",
-		    strerror(probe->err));
-		SAY(cause->fix,
-		    "cc_shared, by a parent domain that allows it");
+		explain_private(cause);
 	} else if (probe->err == ENOMEM &&
 		   !getrlimit(RLIMIT_MEMLOCK, &limit) &&
 		   limit.rlim_cur < request->size && !may_lock_all()) {

@@ -2,7 +2,8 @@
 /*
  * ibv_bufbench: what buffers of ibv_alloc_buf() cost next to memory that a
  * program gets and registers itself. This file is the command line and the two
- * ways of output; what is measured is in buf_cycles.c and buf_ranges.c.
+ * ways of output; what is measured is in buf_cycles.c, buf_pages.c and
+ * buf_ranges.c.
  */
 #include <config.h>
 
@@ -27,7 +28,8 @@ struct options {
 	const char *device;	/* NULL: the first one */
 	size_t size;
 	int rounds;		/* 0: as many as suit the size */
-	int ranges;		/* 0: whole buffers are measured */
+	int ranges;		/* not 0: register so many ranges */
+	bool pages;		/* compare pages; else, the cycle of buffers */
 	bool csv;
 };
 
@@ -118,7 +120,7 @@ static void add_sizes(struct bench *bench, const struct options *options)
 {
 	size_t size;
 
-	if (!options->ranges)
+	if (!options->ranges && !options->pages)
 		for (size = MIN_SIZE; size < options->size; size *= 4)
 			add_size(bench, size);
 	add_size(bench, options->size);
@@ -129,7 +131,7 @@ static int rounds_for(size_t size)
 {
 	size_t rounds = (128UL << 20) / size;
 
-	return rounds < 5 ? 5 : rounds > 101 ? 101 : rounds | 1;
+	return rounds < 5 ? 5 : rounds > 301 ? 301 : rounds | 1;
 }
 
 static double ratio_of(double buf, double plain)
@@ -210,6 +212,68 @@ static int measure_cycles(const struct bench *bench,
 		}
 		print_cycle(bench, i, rounds, cycles, options->csv);
 	}
+	return 0;
+}
+
+/* Large pages and small ones */
+
+static void print_pages(const struct bench *bench,
+			const struct options *options,
+			const struct bench_pages pages[BENCH_SIDES], int rounds)
+{
+	size_t count[BENCH_SIDES] = {
+		count_pages(&bench->probes[0], options->size),
+		options->size / sysconf(_SC_PAGESIZE),
+	};
+	const char *names[BENCH_SIDES] = {
+		buf_backing_word(bench->probes[0].got), "small",
+	};
+	const struct bench_pages *small = &pages[BENCH_PLAIN];
+	const struct bench_pages *p;
+	char text[BUF_SIZE_LEN], mode[16], number[24];
+	int side;
+
+	if (options->csv)
+		printf("device,memory,size,rounds,pages,reg_fresh_us,reg_again_us,dereg_us,speedup_fresh,speedup_again\n");
+	else
+		printf("%s: registration of %s, %d rounds; us\n"
+		       "transparent huge pages: %s\n\n"
+		       "%-9s %7s | %11s %11s %11s | %s\n",
+		       bench->name, buf_size_text(options->size, text), rounds,
+		       thp_mode(mode), "memory", "pages", "reg fresh",
+		       "reg again", "dereg", "speedup: fresh  again");
+
+	for (side = 0; side < BENCH_SIDES; side++) {
+		p = &pages[side];
+		snprintf(number, sizeof(number), "%zu", count[side]);
+		if (!count[side])
+			strcpy(number, options->csv ? "" : "-");
+		if (options->csv)
+			printf("%s,%s,%zu,%d,%s", bench->name, names[side],
+			       options->size, rounds, number);
+		else
+			printf("%-9s %7s |", names[side], number);
+		printf(options->csv ? ",%.3f,%.3f,%.3f,%.3f,%.3f\n" :
+				      " %11.1f %11.1f %11.1f | %14.2f %6.2f\n",
+		       p->fresh_usec, p->again_usec, p->dereg_usec,
+		       ratio_of(small->fresh_usec, p->fresh_usec),
+		       ratio_of(small->again_usec, p->again_usec));
+	}
+	fflush(stdout);
+}
+
+static int measure_pages(const struct bench *bench,
+			 const struct options *options)
+{
+	int rounds = options->rounds ? options->rounds : 3;
+	struct bench_pages pages[BENCH_SIDES];
+	struct bench_error error;
+
+	if (bench_pages(bench->pd, options->size, rounds, pages, &error)) {
+		complain(bench->name, error.text, error.err);
+		return -1;
+	}
+	print_pages(bench, options, pages, rounds);
 	return 0;
 }
 
@@ -328,8 +392,12 @@ static int run(struct bench *bench, const struct options *options)
 		goto out;
 	}
 
-	ret = options->ranges ? measure_ranges(bench, options) :
-				measure_cycles(bench, options);
+	if (options->ranges)
+		ret = measure_ranges(bench, options);
+	else if (options->pages)
+		ret = measure_pages(bench, options);
+	else
+		ret = measure_cycles(bench, options);
 	ibv_dealloc_pd(bench->pd);
 out:
 	ibv_close_device(context);
@@ -392,6 +460,7 @@ static void usage(FILE *out)
 		     "                    given, at most 1G\n"
 		     "  -n, --rounds=N    rounds, else as many as suit the size\n"
 		     "  -r, --ranges=N    instead, register N ranges of a buffer of size MAX\n"
+		     "  -p, --pages       instead, register a buffer of size MAX and small pages\n"
 		     "  -c, --csv         print CSV\n"
 		     "  -h, --help        print this and exit\n");
 }
@@ -410,6 +479,7 @@ static int parse_options(int argc, char *argv[], struct options *options)
 		{ .name = "size", .has_arg = 1, .val = 's' },
 		{ .name = "rounds", .has_arg = 1, .val = 'n' },
 		{ .name = "ranges", .has_arg = 1, .val = 'r' },
+		{ .name = "pages", .has_arg = 0, .val = 'p' },
 		{ .name = "csv", .has_arg = 0, .val = 'c' },
 		{ .name = "help", .has_arg = 0, .val = 'h' },
 		{}
@@ -418,7 +488,7 @@ static int parse_options(int argc, char *argv[], struct options *options)
 	size_t fit;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "d:s:n:r:ch", long_options,
+	while ((c = getopt_long(argc, argv, "d:s:n:r:pch", long_options,
 				NULL)) != -1) {
 		switch (c) {
 		case 'd':
@@ -444,6 +514,9 @@ static int parse_options(int argc, char *argv[], struct options *options)
 				return refuse(optarg,
 					      "number of ranges: give 1 to 65536");
 			break;
+		case 'p':
+			options->pages = true;
+			break;
 		case 'c':
 			options->csv = true;
 			break;
@@ -455,7 +528,7 @@ static int parse_options(int argc, char *argv[], struct options *options)
 			return -1;
 		}
 	}
-	if (optind < argc) {
+	if (optind < argc || (options->pages && options->ranges)) {
 		usage(stderr);
 		return -1;
 	}
