@@ -6,8 +6,8 @@
  *   memory    KIND ID PART PID SOURCE OFFSET LENGTH EXPORTER, a line for each
  *             piece of memory; SOURCE is "address" or the inode of a DMA-buf
  *   refused   how many pieces a bounce device has not taken
- *   fail      write NAME N ERRNO: the n-th KIND of object from now fails, or the
- *             n-th PART, when what comes before it is there
+ *   fail      write NAME N ERRNO: the n-th object of KIND NAME from now fails,
+ *             or the n-th PART NAME, when what comes before it is there
  *   mr/KEY    the memory of a MR as the device reaches it: position in the file
  *             is the address that the key goes with
  */

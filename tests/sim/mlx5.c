@@ -32,6 +32,10 @@ static int sim_mlx5_query_device(struct ib_device *ibdev,
 				 struct ib_udata *udata)
 {
 	sim_device_attr(ibdev, attr);
+	attr->max_qp_rd_atom = 16;
+	attr->max_qp_init_rd_atom = 16;
+	attr->atomic_cap = IB_ATOMIC_HCA;
+	attr->max_wq_type_rq = sim_max_objects;
 	return 0;
 }
 
@@ -368,10 +372,7 @@ static int check_qp_cmd(const struct ib_qp_init_attr *attr,
 static int sim_mlx5_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 			      struct ib_udata *udata)
 {
-	struct uverbs_attr_bundle *attrs =
-		rdma_udata_to_uverbs_attr_bundle(udata);
-	/* The target of XRC has no queues of its own. */
-	bool has_rings = attr->qp_type != IB_QPT_XRC_TGT;
+	struct uverbs_attr_bundle *attrs;
 	struct sim_qp *qp = SIM_OF(sim_qp, ib);
 	struct mlx5_ib_create_qp_resp resp = {};
 	struct mlx5_ib_create_qp cmd = {};
@@ -380,7 +381,8 @@ static int sim_mlx5_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	if (!is_supported(attr))
 		return -EOPNOTSUPP;
 
-	if (has_rings) {
+	/* The target of XRC has no queues, so ib_core has nothing of them. */
+	if (udata) {
 		ret = ib_copy_validate_udata_in(udata, cmd, sq_buf_addr);
 		if (ret)
 			return ret;
@@ -393,21 +395,23 @@ static int sim_mlx5_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr,
 	if (ret)
 		return ret;
 
-	if (has_rings) {
-		ret = set_qp_rings(qp, attrs, attr, &cmd);
-		if (!ret)
-			ret = set_db(&qp->obj, attrs,
-				     MLX5_IB_ATTR_CREATE_QP_DBR_BUF_UMEM,
-				     cmd.db_addr);
-		if (ret)
-			goto err;
-	}
-
 	ib->qp_num = qp->obj.id;
 	qp->cap = attr->cap;
 	qp->state = IB_QPS_RESET;
-	resp.bfreg_index = cmd.flags & MLX5_QP_FLAG_BFREG_INDEX ?
-				   NO_BFREG : 1;
+	if (!udata)
+		return 0;
+
+	attrs = rdma_udata_to_uverbs_attr_bundle(udata);
+	ret = set_qp_rings(qp, attrs, attr, &cmd);
+	if (ret)
+		goto err;
+
+	ret = set_db(&qp->obj, attrs, MLX5_IB_ATTR_CREATE_QP_DBR_BUF_UMEM,
+		     cmd.db_addr);
+	if (ret)
+		goto err;
+
+	resp.bfreg_index = cmd.flags & MLX5_QP_FLAG_BFREG_INDEX ? NO_BFREG : 1;
 	ret = ib_respond_udata(udata, resp);
 	if (ret)
 		goto err;

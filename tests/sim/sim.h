@@ -163,7 +163,7 @@ int sim_obj_add(struct ib_device *ibdev, struct sim_obj *obj,
 		enum sim_kind kind);
 void sim_obj_remove(struct sim_obj *obj);
 
-/* Make umem, or an ERR_PTR, a part of obj, which releases it: if not taken too. */
+/* Make umem or an ERR_PTR a part of obj; umem is released if it fails. */
 int sim_obj_set(struct sim_obj *obj, enum sim_part part, struct ib_umem *umem);
 
 /* Name of the exporter of a DMA-buf, NULL if umem is not one */

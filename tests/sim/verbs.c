@@ -32,7 +32,6 @@ void sim_device_attr(struct ib_device *ibdev, struct ib_device_attr *attr)
 	attr->max_srq_wr = sim_max_wr - 1;
 	attr->max_srq_sge = 16;
 	attr->max_pkeys = 1;
-	attr->max_wq_type_rq = sim_max_objects;
 }
 
 static int sim_query_port(struct ib_device *ibdev, u32 port,
