@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * ibv_alloc_buf, ibv_free_buf and ibv_export_buf_dmabuf_fd on a real device:
- * what memory comes, what refusals say, and that nothing stays behind.
+ * what memory comes, what refusals say, and that nothing stays behind. The
+ * buffers are those that the device reaches: shared memory where it bounces.
  * Registration is in reg.c, fork protection in fork.c.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +19,7 @@
 
 #include "mem.h"
 #include "rdma.h"
+#include "store.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -27,16 +30,21 @@ static const size_t sizes[] = {
 	1, 4095, 4096, 4097, 2 * MIB - 1, 2 * MIB, 3 * MIB, 64 * MIB,
 };
 
-static void *alloc(size_t size, struct ibv_buf **buf)
+static void *alloc_of(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
 {
 	char *mem;
 
 	*buf = NULL;
-	mem = ibv_alloc_buf(rdma.pd, size, buf);
+	mem = ibv_alloc_buf(pd, size, buf);
 	assert_non_null(mem);
 	assert_non_null(*buf);
 	assert_int_equal((uintptr_t)mem % mem_whole(1), 0);
 	return mem;
+}
+
+static void *alloc(size_t size, struct ibv_buf **buf)
+{
+	return alloc_of(rdma.pd, size, buf);
 }
 
 static void refuse(struct ibv_pd *pd, size_t size, int err)
@@ -60,7 +68,7 @@ static void zero_filled_whole_pages(void **state)
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		whole = mem_whole(sizes[i]);
 		mem = alloc(sizes[i], &buf);
-		assert_true(mem_is_private(mem, whole));
+		assert_int_equal(mem_is_private(mem, whole), !rdma.bounces);
 		assert_true(mem_is_zero(mem, whole));
 		mem_fill(mem, whole, i);
 		assert_true(mem_is_filled(mem, whole, i));
@@ -68,6 +76,7 @@ static void zero_filled_whole_pages(void **state)
 	}
 }
 
+/* Of private memory, which a device that bounces has on its base alone */
 static void huge_pages_from_one_up(void **state)
 {
 	const size_t huge = mem_huge();
@@ -79,13 +88,13 @@ static void huge_pages_from_one_up(void **state)
 
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(large); i++) {
-		mem = alloc(large[i], &buf);
+		mem = alloc_of(rdma.base, large[i], &buf);
 		assert_int_equal((uintptr_t)mem % huge, 0);
 		assert_true(mem_all_flagged(mem, mem_whole(large[i]), "hg"));
 		ibv_free_buf(buf);
 	}
 	for (i = 0; i < ARRAY_SIZE(small); i++) {
-		mem = alloc(small[i], &buf);
+		mem = alloc_of(rdma.base, small[i], &buf);
 		assert_false(mem_any_flagged(mem, small[i], "hg"));
 		ibv_free_buf(buf);
 	}
@@ -159,10 +168,12 @@ static void free_unmaps(void **state)
 	char *mem;
 
 	(void)state;
+	store_empty(rdma.pd);
 	mem_list_read(&before);
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		mem = alloc(sizes[i], &buf);
 		ibv_free_buf(buf);
+		store_empty(rdma.pd);
 		assert_true(mem_is_free(mem, mem_whole(sizes[i])));
 	}
 	mem_list_read(&after);
@@ -188,6 +199,7 @@ static void bad_arguments(void **state)
 static void size_overflows(void **state)
 {
 	(void)state;
+	store_empty(rdma.pd);
 	mem_list_read(&before);
 	refuse(rdma.pd, SIZE_MAX, ENOMEM);
 	refuse(rdma.pd, SIZE_MAX - 4094, ENOMEM);
@@ -231,6 +243,7 @@ static void address_space_ends(void **state)
 
 	(void)state;
 	try_alloc(size);
+	store_empty(rdma.pd);
 	mem_list_read(&before);
 	space = mem_space();
 	assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
@@ -260,6 +273,7 @@ static void mappings_end(void **state)
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(tried); i++)
 		try_alloc(tried[i]);
+	store_empty(rdma.pd);
 	mem_list_read(&before);
 	assert_true(mem_crowd_start(&crowd));
 	for (n = 0; n < 8; n++) {
@@ -269,6 +283,7 @@ static void mappings_end(void **state)
 	}
 	mem_crowd_end(&crowd);
 	assert_true(done);
+	store_empty(rdma.pd);
 	mem_list_read(&after);
 	assert_true(mem_list_same(&before, &after));
 	assert_int_equal(mem_fds(), fds);
@@ -278,12 +293,22 @@ static void export_needs_a_dmabuf(void **state)
 {
 	size_t fds = mem_fds();
 	struct ibv_buf *buf;
+	int fd;
 
 	(void)state;
-	alloc(4096, &buf);
+	alloc_of(rdma.base, 4096, &buf);
 	errno = 0;
 	assert_int_equal(ibv_export_buf_dmabuf_fd(buf), -1);
 	assert_int_equal(errno, ENODATA);
+	ibv_free_buf(buf);
+
+	alloc(4096, &buf);
+	fd = ibv_export_buf_dmabuf_fd(buf);
+	assert_int_equal(fd >= 0, rdma.bounces);
+	if (fd >= 0) {
+		assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+		close(fd);
+	}
 	ibv_free_buf(buf);
 
 	errno = 0;

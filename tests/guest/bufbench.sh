@@ -12,50 +12,10 @@
 
 set -eu
 
-bufbench=$1
-count=0
-failed=0
+tool=$1
 pool=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
-unset IBV_BUF_BACKING
-
-# result STATUS NAME
-result()
-{
-	count=$((count + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $count - $2"
-	else
-		echo "not ok $count - $2"
-		failed=1
-		sed 's/^/# /' "$dir/out" "$dir/err"
-	fi
-}
-
-# run STATUS COMMAND...: the exit status is as said; sets bad otherwise
-run()
-{
-	want=$1
-	shift
-	bad=0
-	status=0
-	timeout 120 "$@" >"$dir/out" 2>"$dir/err" || status=$?
-	[ "$status" -eq "$want" ] || bad=1
-}
-
-# refuses NAME MESSAGE OPTION...: fails with the message first on stderr, and
-# prints nothing else
-refuses()
-{
-	name=$1 message=$2
-	shift 2
-	run 1 "$bufbench" "$@"
-	[ ! -s "$dir/out" ] || bad=1
-	[ "$(head -n 1 "$dir/err")" = "ibv_bufbench: $message" ] || bad=1
-	result "$bad" "$name"
-}
+# shellcheck source=tool.sh
+. "$(dirname "$0")/tool.sh"
 
 # cycles BACKING SIZE:PAGES...: the output is CSV with just these lines, the
 # numbers of which are positive and agree
@@ -103,88 +63,132 @@ ranges()
 	END { exit bad || NR != 3 }' "$dir/out" || bad=1
 }
 
+# pages BACKING COUNT: the output is CSV of a buffer in so many pages and of 512
+# small ones, with speedups that agree with the times
+pages()
+{
+	awk -F, -v backing="$1" -v count="$2" '
+	function differ(a, b) { return a - b > 0.001 || b - a > 0.001 }
+	NR == 1 {
+		bad = $0 != "device,memory,size,rounds,pages,reg_fresh_us," \
+			"reg_again_us,dereg_us,speedup_fresh,speedup_again"
+		next
+	}
+	NF != 10 || $1 != "rxe0" || $3 != 2097152 || $4 != 5 { bad = 1 }
+	$6 <= 0 || $7 <= 0 || $8 <= 0 { bad = 1 }
+	NR == 2 {
+		if ($2 != backing || $5 != count)
+			bad = 1
+		fresh = $6; again = $7; speed = $9; more = $10
+	}
+	NR == 3 {
+		if ($2 != "small" || $5 != 512 || $9 != 1 || $10 != 1 ||
+		    differ(speed, $6 / fresh) || differ(more, $7 / again))
+			bad = 1
+	}
+	END { exit bad || NR != 3 }' "$dir/out" || bad=1
+}
+
 if [ -e /dev/udmabuf ]; then
-	echo 1..19
+	echo 1..23
 else
-	echo 1..18
+	echo 1..22
 fi
 echo 0 >$pool
 
-run 0 "$bufbench" -c -n 3 -s 4M
+run 0 "$tool" -c -n 3 -s 4M
 cycles anon 4096:1 16384:4 65536:16 262144:64 1048576:256 4194304:2
 [ ! -s "$dir/err" ] || bad=1
 result "$bad" 'CSV: a line for each size'
 
-run 0 "$bufbench" --csv --rounds 3 --size 20K --device rxe0
+run 0 "$tool" --csv --rounds 3 --size 20K --device rxe0
 cycles anon 4096:1 16384:4 20480:5
 result "$bad" 'a largest size out of step'
 
-run 0 "$bufbench" -n 3 -s 16K
+run 0 "$tool" -n 3 -s 16K
 [ "$(grep -c -E '^ *(4K|16K) anon  *3  *[14]( \|( +[0-9]+\.[0-9]){5}){2} \| ' \
 	"$dir/out")" -eq 2 ] || bad=1
 grep -q '^rxe0: ' "$dir/out" || bad=1
 result "$bad" 'a table'
 
-run 0 "$bufbench" -c -s 4K
+run 0 "$tool" -c -s 4K
 cycles anon 4096:1
-grep -q '^rxe0,anon,4096,101,' "$dir/out" || bad=1
+grep -q '^rxe0,anon,4096,301,' "$dir/out" || bad=1
 result "$bad" 'more rounds for a small size'
 
-run 0 "$bufbench" -c -r 300 -s 8M
+run 0 "$tool" -c -r 300 -s 8M
 ranges anon 300
 result "$bad" 'ranges of a buffer'
-run 0 env RDMAV_FORK_SAFE=1 "$bufbench" -c -r 300 -s 8M
+run 0 env RDMAV_FORK_SAFE=1 "$tool" -c -r 300 -s 8M
 ranges anon 300
 result "$bad" 'ranges of a buffer, with fork support'
 
-run 0 "$bufbench" --ranges 64 --size 1M -n 1
+run 0 "$tool" --ranges 64 --size 1M -n 1
 [ "$(grep -c -E '^ibv_reg_(buf_)?mr  +64 ' "$dir/out")" -eq 2 ] || bad=1
 grep -q '^ratio of reg: [0-9]' "$dir/out" || bad=1
 result "$bad" 'a table of ranges'
 
+run 0 "$bufbench" -c -p -n 5 -s 2M
+pages anon 1
+result "$bad" 'pages of a buffer'
+
+run 0 "$bufbench" --pages --size 2M
+[ "$(grep -c -E '^(anon  *1|small  *512) \|( +[0-9]+\.[0-9]){3} \|( +[0-9.]+){2}$' \
+	"$dir/out")" -eq 2 ] || bad=1
+grep -q '^rxe0: registration of 2M, 3 rounds; us$' "$dir/out" || bad=1
+result "$bad" 'a table of pages'
+
+run 1 "$bufbench" -p -r 20 -s 2M
+[ ! -s "$dir/out" ] || bad=1
+grep -q '^Usage: ibv_bufbench ' "$dir/err" || bad=1
+result "$bad" 'pages or ranges, not both'
+
 export IBV_BUF_BACKING=huge
-run 1 "$bufbench" -c -s 16K
+run 1 "$tool" -c -s 16K
 [ ! -s "$dir/out" ] || bad=1
 [ "$(grep -c '^ibv_bufbench: rxe0: [0-9]*K: .* is too little: ' \
 	"$dir/err")" -eq 2 ] || bad=1
 result "$bad" 'no size that can be had'
-run 1 "$bufbench" -r 20 -s 4M
+run 1 "$tool" -r 20 -s 4M
 grep -q '^ibv_bufbench: rxe0: 4M: too few huge pages .*; fix: as root: echo 2' \
 	"$dir/err" || bad=1
 result "$bad" 'no buffer to register ranges of'
 
 echo 2 >$pool
-run 0 "$bufbench" -c -n 3 -s 4M
+run 0 "$tool" -c -n 3 -s 4M
 cycles huge 4194304:2
 [ "$(grep -c ' is too little: ' "$dir/err")" -eq 5 ] || bad=1
 result "$bad" 'huge pages, and sizes that are left out'
 # Without a single range of ibv_reg_mr() in an old kernel
-run 0 env RDMAV_FORK_SAFE=1 "$bufbench" -c -r 200 -s 4M
+run 0 env RDMAV_FORK_SAFE=1 "$tool" -c -r 200 -s 4M
 ranges huge 200
 result "$bad" 'ranges of huge pages, with fork support'
+run 0 "$bufbench" -c -p -n 5 -s 2M
+pages huge 1
+result "$bad" 'pages of huge pages'
 echo 0 >$pool
 
 if [ -e /dev/udmabuf ]; then
 	export IBV_BUF_BACKING=dmabuf
-	run 0 "$bufbench" -c -n 3 -s 16K
+	run 0 "$tool" -c -n 3 -s 16K
 	cycles dmabuf 4096:1 16384:4
 	result "$bad" 'DMA-bufs'
 fi
 unset IBV_BUF_BACKING
 
-run 1 sh -c '"$0" -s 4K >/dev/full' "$bufbench"
+run 1 sh -c '"$0" -s 4K >/dev/full' "$tool"
 grep -q '^ibv_bufbench: cannot write: ' "$dir/err" || bad=1
 result "$bad" 'output that cannot be written'
 
-run 0 "$bufbench" -h
+run 0 "$tool" -h
 grep -q -e '--ranges=N' "$dir/out" || bad=1
 [ ! -s "$dir/err" ] || bad=1
 result "$bad" 'help'
 
-refuses 'unknown device' "there is no RDMA device 'rxe9': see ibv_devices" \
+refuses 'unknown device' "ibv_bufbench: there is no RDMA device 'rxe9': see ibv_devices" \
 	-d rxe9
 refuses 'more ranges than there is room for' \
-	'1M has room for 64 ranges, not 65: raise --size' -r 65 -s 1M
+	'ibv_bufbench: 1M has room for 64 ranges, not 65: raise --size' -r 65 -s 1M
 
 # no_number OPTION WHAT VALUE...: none of the values will do
 no_number()
@@ -193,7 +197,7 @@ no_number()
 	shift 2
 	bad=0
 	for value; do
-		refused=$("$bufbench" "$option" "$value" 2>&1) && bad=1
+		refused=$("$tool" "$option" "$value" 2>&1) && bad=1
 		[ "$refused" = "ibv_bufbench: '$value' is no $what" ] || bad=1
 	done
 	result "$bad" "no $what"

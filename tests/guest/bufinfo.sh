@@ -12,126 +12,12 @@
 
 set -eu
 
-bufinfo=$1
-count=0
-failed=0
+tool=$1
 pool=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
 limit=/sys/module/udmabuf/parameters/size_limit_mb
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' INT TERM
-unset IBV_BUF_BACKING
+# shellcheck source=tool.sh
+. "$(dirname "$0")/tool.sh"
 
-# result STATUS NAME
-result()
-{
-	count=$((count + 1))
-	if [ "$1" -eq 0 ]; then
-		echo "ok $count - $2"
-	else
-		echo "not ok $count - $2"
-		failed=1
-		sed 's/^/# /' "$dir/out" "$dir/err"
-	fi
-}
-
-# run STATUS COMMAND...: the exit status is as said; sets bad otherwise
-run()
-{
-	want=$1
-	shift
-	bad=0
-	status=0
-	timeout 120 "$@" >"$dir/out" 2>"$dir/err" || status=$?
-	[ "$status" -eq "$want" ] || bad=1
-}
-
-# has PATTERN...: each is in a line of the output; sets bad otherwise
-has()
-{
-	for pattern; do
-		grep -q -e "$pattern" "$dir/out" || {
-			echo "missing: $pattern" >>"$dir/err"
-			bad=1
-		}
-	done
-}
-
-# shows NAME PATTERN OPTION...: succeeds with it in the output
-shows()
-{
-	name=$1 pattern=$2
-	shift 2
-	run 0 "$bufinfo" "$@"
-	has "$pattern"
-	result "$bad" "$name"
-}
-
-# refuses NAME MESSAGE OPTION...: fails with the message first on stderr, and
-# prints nothing else
-refuses()
-{
-	name=$1 message=$2
-	shift 2
-	run 1 "$bufinfo" "$@"
-	[ ! -s "$dir/out" ] || bad=1
-	[ "$(head -n 1 "$dir/err")" = "$message" ] || bad=1
-	result "$bad" "$name"
-}
-
-# The text is one JSON value and nothing else.
-is_json()
-{
-	awk '
-	function skip() { sub(/^[ \t\n]+/, "", text) }
-	function take(pattern) {
-		skip()
-		if (!match(text, "^(" pattern ")"))
-			return 0
-		text = substr(text, RLENGTH + 1)
-		return 1
-	}
-	function string() {
-		return take("\"([^\"\\\\]|\\\\([\"\\\\/bfnrt]|u[0-9a-f]+))*\"")
-	}
-	function members(close_, named) {
-		if (take(close_))
-			return 1
-		do {
-			if (named && !(string() && take(":")))
-				return 0
-			if (!value())
-				return 0
-		} while (take(","))
-		return take(close_)
-	}
-	function value() {
-		if (take("[{]"))
-			return members("[}]", 1)
-		if (take("[[]"))
-			return members("[]]", 0)
-		return string() || take("-?[0-9]+([.][0-9]+)?") ||
-			take("true|false|null")
-	}
-	{ text = text $0 "\n" }
-	END { good = value(); skip(); exit !(good && text == "") }' "$1"
-}
-
-# same_keys FILE FILE: the keys are the same, in the same order
-same_keys()
-{
-	for file; do
-		grep -o '"[a-z_]*":' "$file" >"$file.keys"
-	done
-	cmp "$1.keys" "$2.keys"
-}
-
-# Runs a program as a user without rights, of whom the guest may not know.
-nobody='start-stop-daemon -S -q -c nobody -x'
-grep -qs ^nobody: /etc/passwd || {
-	mkdir -p /etc
-	echo 'nobody:x:65534:65534::/:/bin/false' >>/etc/passwd
-}
 times='\( *[0-9][0-9]*\.[0-9]\)\{4\}$'
 has_udmabuf=
 [ ! -e /dev/udmabuf ] || has_udmabuf=1
@@ -143,7 +29,7 @@ else
 fi
 echo 0 >$pool
 
-run 0 "$bufinfo"
+run 0 "$tool"
 has '^rxe0: buffers of 2M$' 'CC_DMA_BOUNCE *no' 'imports DMA-bufs *no' \
 	'^  chosen on a protection domain *anon$' \
 	"^  anon  *yes  *anonymous  *2M THP  *address$times" \
@@ -184,7 +70,7 @@ shows 'a choice that fails' \
 	'^  chosen on a protection domain *none: 4K is too little: ' -s 4K
 unset IBV_BUF_BACKING
 
-run 0 "$bufinfo" -j
+run 0 "$tool" -j
 cp "$dir/out" "$dir/json"
 is_json "$dir/json" || bad=1
 has '"size": 2097152,' '"name": "rxe0",' '"backing": "huge",' \
@@ -192,14 +78,14 @@ has '"size": 2097152,' '"name": "rxe0",' '"backing": "huge",' \
 result "$bad" 'JSON'
 
 export IBV_BUF_BACKING='a"b\c	d'
-run 0 "$bufinfo" --json --size 64G
+run 0 "$tool" --json --size 64G
 is_json "$dir/out" || bad=1
 has '"ibv_buf_backing": "a\\"b\\\\c\\u0009d",' '"status": "unavailable",'
 same_keys "$dir/json" "$dir/out" || bad=1
 unset IBV_BUF_BACKING
 result "$bad" 'JSON: escapes, and the same keys where nothing can be had'
 
-run 1 sh -c '"$0" >/dev/full' "$bufinfo"
+run 1 sh -c '"$0" >/dev/full' "$tool"
 grep -q '^ibv_bufinfo: cannot write: ' "$dir/err" || bad=1
 result "$bad" 'output that cannot be written'
 
@@ -207,14 +93,14 @@ refuses 'unknown device' \
 	"ibv_bufinfo: there is no RDMA device 'rxe9': see ibv_devices" -d rxe9
 bad_size=0
 for size in 0 -1 x 1T 1KK 99999999999G ''; do
-	refused=$("$bufinfo" -s "$size" 2>&1) && bad_size=1
+	refused=$("$tool" -s "$size" 2>&1) && bad_size=1
 	[ "$refused" = "ibv_bufinfo: '$size' is no size: give bytes, or a \
 number with K, M or G" ] || bad_size=1
 done
 result "$bad_size" 'sizes that are none'
 
 # A user whom the device node is open to, as it is by default
-run 0 $nobody "$bufinfo"
+run 0 $nobody "$tool"
 if [ "$has_udmabuf" ]; then
 	has '^  anon  *yes' 'dmabuf: no permission to open /dev/udmabuf' \
 		'fix: as root: chmod .*KERNEL=="udmabuf", GROUP='
@@ -228,7 +114,7 @@ fi
 
 mode=$(stat -c %a /dev/infiniband/uverbs0)
 chmod 600 /dev/infiniband/uverbs0
-run 1 $nobody "$bufinfo"
+run 1 $nobody "$tool"
 [ ! -s "$dir/out" ] || bad=1
 grep -q "^ibv_bufinfo: rxe0: no permission to open /dev/infiniband/uverbs0; \
 fix: " "$dir/err" || bad=1
@@ -237,13 +123,13 @@ result "$bad" 'a user who may not use the device'
 
 if [ "$has_udmabuf" ]; then
 	chmod 666 /dev/udmabuf
-	run 0 $nobody "$bufinfo"
+	run 0 $nobody "$tool"
 	has '^  dmabuf  *yes'
 	result "$bad" 'a user who may use udmabuf'
 
 	old=$(cat $limit)
 	echo 1 >$limit
-	run 0 "$bufinfo" -s 2M
+	run 0 "$tool" -s 2M
 	has 'dmabuf: udmabuf makes no DMA-buf of 2M: its limit is 1M'
 	fix=$(sed -n 's/^    fix: as root: \(echo 2 >.*size_limit_mb\)$/\1/p' \
 		"$dir/out")
@@ -252,13 +138,13 @@ if [ "$has_udmabuf" ]; then
 	shows 'its fix helps' '^  dmabuf  *yes'
 	echo "$old" >$limit
 
-	run 0 sh -c 'ulimit -n 8; exec "$0"' "$bufinfo"
+	run 0 sh -c 'ulimit -n 8; exec "$0"' "$tool"
 	has '^  anon  *yes' 'dmabuf: no file descriptor is left' \
 		'fix: raise RLIMIT_NOFILE'
 	result "$bad" 'no file descriptor left'
 
 	rm /dev/udmabuf
-	run 0 "$bufinfo"
+	run 0 "$tool"
 	has 'dmabuf: /dev/udmabuf is missing, though the kernel has udmabuf'
 	fix=$(sed -n 's/^    fix: as root: \(mknod [^;]*\);.*/\1/p' "$dir/out")
 	eval "${fix:-false}" || bad=1

@@ -2,7 +2,8 @@
 /*
  * Buffers under the limits of a process and the settings of the kernel: each
  * setting of transparent huge pages, few file descriptors, little memory that
- * may be locked.
+ * may be locked. A device that bounces has buffers with a DMA-buf each, to which
+ * other limits apply.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,6 +24,7 @@
 #include "mem.h"
 #include "rdma.h"
 
+#define SHARED_HEAP "/dev/dma_heap/system_cc_shared"
 #define THP "/sys/kernel/mm/transparent_hugepage/enabled"
 
 static struct rdma rdma;
@@ -89,59 +91,80 @@ static void each_setting_of_thp(void **state)
 	get_thp(before);
 	for (i = 0; i < 3; i++) {
 		set_thp(settings[i].word);
-		mem = ibv_alloc_buf(rdma.pd, 8 * MIB, &buf);
+		mem = ibv_alloc_buf(rdma.base, 8 * MIB, &buf);
 		assert_non_null(mem);
 		assert_int_equal((uintptr_t)mem % mem_huge(), 0);
 		mem_fill(mem, 8 * MIB, i);
 		assert_int_equal(thp_bytes(mem, 8 * MIB),
 				 settings[i].huge ? 8 * MIB : 0);
-		mr = ibv_reg_buf_mr(rdma.pd, buf, mem, 8 * MIB, RDMA_REMOTE);
-		assert_non_null(mr);
+		errno = 0;
+		mr = ibv_reg_buf_mr(rdma.base, buf, mem, 8 * MIB, RDMA_REMOTE);
+		if (rdma.bounces)
+			assert_int_equal(errno, EOPNOTSUPP);
+		assert_int_equal(!mr, rdma.bounces);
 		assert_true(mem_is_filled(mem, 8 * MIB, i));
-		assert_int_equal(ibv_dereg_mr(mr), 0);
+		if (mr)
+			assert_int_equal(ibv_dereg_mr(mr), 0);
 		ibv_free_buf(buf);
 	}
 	set_thp(before);
 }
 
-/* Anonymous buffers have no descriptor, so their number is not limited by it. */
+/*
+ * Anonymous buffers have no descriptor, so their number is not limited by it.
+ * Shared ones have: what there is can be used up, all but what it takes to make
+ * one more, and the rest is refused.
+ */
 static void few_descriptors(void **state)
 {
-	enum { N = 200 };
+	enum { N = 200, LOW = 64 };
 	static struct ibv_buf *buf[N];
 	static struct ibv_mr *mr[N];
 	const size_t fds = mem_fds();
 	struct rlimit old, low;
+	int i, n, err = 0;
 	char *mem;
-	int i;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	low = old;
-	low.rlim_cur = 64;
+	low.rlim_cur = LOW;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-	for (i = 0; i < N; i++) {
-		mem = ibv_alloc_buf(rdma.pd, 8192, &buf[i]);
-		assert_non_null(mem);
-		mr[i] = ibv_reg_buf_mr(rdma.pd, buf[i], mem, 8192, 0);
-		assert_non_null(mr[i]);
+	for (n = 0; n < N; n++) {
+		errno = 0;
+		mem = ibv_alloc_buf(rdma.pd, 8192, &buf[n]);
+		err = errno;
+		if (!mem)
+			break;
+		mr[n] = ibv_reg_buf_mr(rdma.pd, buf[n], mem, 8192, 0);
+		assert_non_null(mr[n]);
 	}
-	assert_int_equal(mem_fds(), fds);
-	for (i = 0; i < N; i++) {
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	if (rdma.bounces) {
+		assert_int_equal(err, EMFILE);
+		assert_in_range(n, LOW - 16, LOW - 4);
+		assert_int_equal(mem_fds(), fds + n);
+	} else {
+		assert_int_equal(n, N);
+		assert_int_equal(mem_fds(), fds);
+	}
+	for (i = 0; i < n; i++) {
 		assert_int_equal(ibv_dereg_mr(mr[i]), 0);
 		ibv_free_buf(buf[i]);
 	}
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(mem_fds(), fds);
 }
 
 /*
  * A child without privileges may lock 64 KiB: it gets the memory, and is told
- * by the registration. It has a device of its own, since uverbs serves only
- * the process that opened it.
+ * by the registration. Memory with a DMA-buf is not locked, so there it is not
+ * told anything. It has a device of its own, since uverbs serves only the
+ * process that opened it.
  */
 static int register_in_child(void)
 {
 	const struct rlimit low = { 64 << 10, 64 << 10 };
 	struct ibv_buf *buf;
+	struct ibv_mr *mr;
 	struct rdma own;
 	char *mem;
 
@@ -152,7 +175,8 @@ static int register_in_child(void)
 	if (!mem)
 		return 2;
 	errno = 0;
-	if (ibv_reg_buf_mr(own.pd, buf, mem, MIB, 0) || errno != ENOMEM)
+	mr = ibv_reg_buf_mr(own.pd, buf, mem, MIB, 0);
+	if (own.bounces ? !mr : mr || errno != ENOMEM)
 		return 3;
 	if (!ibv_reg_buf_mr(own.pd, buf, mem + 5, 4096, 0))
 		return 4;
@@ -164,7 +188,9 @@ static void little_locked_memory(void **state)
 	int status;
 	pid_t pid;
 
-	assert_int_equal(chmod("/dev/infiniband/uverbs0", 0666), 0);
+	assert_int_equal(chmod(rdma.node, 0666), 0);
+	if (rdma.bounces)
+		assert_int_equal(chmod(SHARED_HEAP, 0666), 0);
 	pid = fork();
 	assert_int_not_equal(pid, -1);
 	if (!pid)
@@ -172,6 +198,8 @@ static void little_locked_memory(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
+	if (rdma.bounces)
+		assert_int_equal(chmod(SHARED_HEAP, 0600), 0);
 }
 
 static int setup(void **state)

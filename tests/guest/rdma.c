@@ -6,8 +6,12 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <infiniband/driver.h>
 
 #include "rdma.h"
 
@@ -53,41 +57,115 @@ static int find_gid(struct rdma *rdma)
 	return found ? 0 : failed("no RoCE v2 GID", ENOENT);
 }
 
-int rdma_open(struct rdma *rdma)
+static int open_device(struct rdma *rdma)
 {
-	struct ibv_port_attr port;
+	const char *name = getenv("TEST_DEVICE");
 	struct ibv_device **list;
-	int err;
+	int i, err;
 
 	list = ibv_get_device_list(NULL);
 	if (!list)
 		return failed("device list", errno);
-	if (!list[0]) {
+	for (i = 0; list[i]; i++)
+		if (!name || !strcmp(ibv_get_device_name(list[i]), name))
+			break;
+	if (!list[i]) {
 		ibv_free_device_list(list);
-		return failed("no RDMA device", ENODEV);
+		return failed(name ?: "any RDMA device", ENODEV);
 	}
-	rdma->context = ibv_open_device(list[0]);
+
+	snprintf(rdma->node, sizeof(rdma->node), "/dev/infiniband/%.32s",
+		 list[i]->dev_name);
+	rdma->context = ibv_open_device(list[i]);
 	err = errno;
 	ibv_free_device_list(list);
-	if (!rdma->context)
-		return failed("open device", err);
+	return rdma->context ? 0 : failed("open device", err);
+}
+
+/* What the programs expect of a device depends on this alone. */
+static int ask_device(struct rdma *rdma)
+{
+	const char *provider =
+		verbs_get_device(rdma->context->device)->ops->name;
+	struct ibv_device_attr_ex attr;
+	struct ibv_mr *mr;
+	int err;
+
+	rdma->is_rxe = !strcmp(provider, "rxe");
+	rdma->is_efa = !strcmp(provider, "efa");
+	rdma->is_mlx5 = !strcmp(provider, "mlx5");
+	rdma->carries = rdma->is_rxe;
+
+	err = ibv_query_device_ex(rdma->context, NULL, &attr);
+	if (err)
+		return failed("query device", err);
+	rdma->bounces = attr.device_cap_flags_ex & IBV_DEVICE_CC_DMA_BOUNCE;
+
+	/* One that imports DMA-bufs finds fault with the descriptor first. */
+	mr = ibv_reg_dmabuf_mr(rdma->base, 0, sysconf(_SC_PAGESIZE), 0, -1,
+			       IBV_ACCESS_LOCAL_WRITE);
+	if (mr)
+		return failed("an MR of descriptor -1", EEXIST);
+	rdma->imports = errno == EBADF;
+	return 0;
+}
+
+/* The attributes of its port that a connection needs */
+static int ask_port(struct rdma *rdma)
+{
+	struct ibv_port_attr port;
+	int err;
 
 	err = ibv_query_port(rdma->context, RDMA_PORT, &port);
-	if (err) {
-		failed("query port", err);
-		goto err_close;
-	}
+	if (err)
+		return failed("query port", err);
 	rdma->mtu = port.active_mtu;
-	if (find_gid(rdma))
-		goto err_close;
+	if (rdma->carries)
+		return find_gid(rdma);
+	if (ibv_query_gid(rdma->context, RDMA_PORT, 0, &rdma->gid))
+		return failed("query GID", errno);
+	return 0;
+}
 
-	rdma->pd = ibv_alloc_pd(rdma->context);
-	if (!rdma->pd) {
+static struct ibv_pd *opted_in(const struct rdma *rdma)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = rdma->base,
+		.comp_mask =
+			IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC,
+	};
+
+	return ibv_alloc_parent_domain(rdma->context, &attr);
+}
+
+struct ibv_pd *rdma_alloc_pd(const struct rdma *rdma)
+{
+	return rdma->bounces ? opted_in(rdma) : ibv_alloc_pd(rdma->context);
+}
+
+int rdma_open(struct rdma *rdma)
+{
+	memset(rdma, 0, sizeof(*rdma));
+	if (open_device(rdma))
+		return -1;
+
+	rdma->base = ibv_alloc_pd(rdma->context);
+	if (!rdma->base) {
 		failed("allocate PD", errno);
 		goto err_close;
 	}
+	if (ask_device(rdma) || ask_port(rdma))
+		goto err_base;
+
+	rdma->pd = rdma->bounces ? opted_in(rdma) : rdma->base;
+	if (!rdma->pd) {
+		failed("allocate parent domain", errno);
+		goto err_base;
+	}
 	return 0;
 
+err_base:
+	ibv_dealloc_pd(rdma->base);
 err_close:
 	ibv_close_device(rdma->context);
 	return -1;
@@ -95,8 +173,12 @@ err_close:
 
 void rdma_close(struct rdma *rdma)
 {
-	int err = ibv_dealloc_pd(rdma->pd);
+	int err = 0;
 
+	if (rdma->pd != rdma->base)
+		err = ibv_dealloc_pd(rdma->pd);
+	if (!err)
+		err = ibv_dealloc_pd(rdma->base);
 	if (err)
 		failed("deallocate PD", err);
 	ibv_close_device(rdma->context);

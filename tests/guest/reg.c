@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * ibv_reg_buf_mr and ibv_reg_mr_ex on a real device: what the MR says, and
- * every refusal by itself. That the MRs carry data is shown in traffic.c.
+ * every refusal by itself. That the MRs carry data is shown in traffic.c. The
+ * buffer is one that the device reaches, by address, or by the descriptor of
+ * its DMA-buf where it bounces.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <linux/dma-heap.h>
 
 #include <cmocka.h>
 
 #include "mem.h"
 #include "rdma.h"
+#include "sim.h"
 
 #define ADDR IBV_REG_MR_MASK_ADDR
 #define BUF IBV_REG_MR_MASK_BUF
@@ -271,6 +278,11 @@ static void buf_with_iova(void **state)
 	attr.length = 5000;
 	attr.iova = (1ULL << 40) + 12;
 	mr = reg_ex(rdma.pd, &attr);
+	if (rdma.bounces) {
+		assert_null(mr);
+		assert_int_equal(errno, EINVAL);
+		return;
+	}
 	check_mr(mr, mem + 4096 + 12, 5000);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
@@ -318,46 +330,6 @@ static void other_combinations(void **state)
 	assert_int_equal(refused, 27);
 }
 
-/* The device decides, and rxe has no such registration. */
-static void dmabuf_on_rxe(void **state)
-{
-	struct ibv_mr_init_attr attr = full_attr(FD | FD_OFFSET | IOVA);
-
-	(void)state;
-	attr.fd = memfd_create("reg", MFD_CLOEXEC);
-	assert_int_not_equal(attr.fd, -1);
-	assert_int_equal(ftruncate(attr.fd, SIZE), 0);
-	assert_null(reg_ex(rdma.pd, &attr));
-	assert_int_equal(errno, EOPNOTSUPP);
-	assert_null(ibv_reg_dmabuf_mr(rdma.pd, 0, SIZE, attr.iova, attr.fd,
-				      LOCAL));
-	assert_int_equal(errno, EOPNOTSUPP);
-	close(attr.fd);
-}
-
-/* Memory of the application by address: as ibv_reg_mr and ibv_reg_mr_iova */
-static void plain_forms(void **state)
-{
-	struct ibv_mr_init_attr attr = full_attr(ADDR);
-	char *plain = malloc(3 * 4096);
-	struct ibv_mr *mr;
-
-	(void)state;
-	assert_non_null(plain);
-	attr.addr = plain + 77;
-	attr.length = 2 * 4096;
-	mr = reg_ex(rdma.pd, &attr);
-	check_mr(mr, plain + 77, 2 * 4096);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-
-	attr.comp_mask = ADDR | IOVA;
-	attr.iova = (1ULL << 41) + (uintptr_t)attr.addr % 4096;
-	mr = reg_ex(rdma.pd, &attr);
-	check_mr(mr, plain + 77, 2 * 4096);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	free(plain);
-}
-
 static int errno_of(struct ibv_mr *mr)
 {
 	int err = errno;
@@ -368,9 +340,111 @@ static int errno_of(struct ibv_mr *mr)
 	return 0;
 }
 
+/* What becomes of an application's own descriptor, by either verb */
+static void register_fd(int fd, int err)
+{
+	struct ibv_mr_init_attr attr = full_attr(FD | FD_OFFSET | IOVA);
+	struct ibv_mr *mr;
+
+	assert_true(fd >= 0);
+	attr.fd = fd;
+	attr.fd_offset = 4096 + 10;
+	attr.length = 5000;
+	attr.iova = (1ULL << 40) + 10;
+	mr = reg_ex(rdma.pd, &attr);
+	if (mr)
+		assert_int_equal(mr->length, 5000);
+	assert_int_equal(errno_of(mr), err);
+
+	errno = 0;
+	mr = ibv_reg_dmabuf_mr(rdma.pd, attr.fd_offset, attr.length, attr.iova,
+			       fd, LOCAL);
+	assert_int_equal(errno_of(mr), err);
+}
+
+static int heap_fd(const char *heap)
+{
+	struct dma_heap_allocation_data data = {
+		.len = SIZE,
+		.fd_flags = O_RDWR | O_CLOEXEC,
+	};
+	int fd = open(heap, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, DMA_HEAP_IOCTL_ALLOC, &data), 0);
+	close(fd);
+	return data.fd;
+}
+
+/* The device decides: whether it imports DMA-bufs, and memory of which heap. */
+static void descriptors(void **state)
+{
+	const int private = !rdma.imports ? EOPNOTSUPP :
+			    rdma.bounces  ? EOPNOTSUPP :
+					    0;
+	const size_t fds = mem_fds();
+	int fd;
+
+	(void)state;
+	assert_int_equal(rdma.imports, rdma.is_efa || rdma.is_mlx5);
+	fd = memfd_create("reg", MFD_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	register_fd(fd, rdma.imports ? EINVAL : EOPNOTSUPP);
+	close(fd);
+
+	if (!access("/dev/dma_heap/system", F_OK)) {
+		fd = heap_fd("/dev/dma_heap/system");
+		register_fd(fd, private);
+		close(fd);
+	} else {
+		/* No kernel without heaps has a device that imports. */
+		assert_false(rdma.imports);
+	}
+
+	fd = ibv_export_buf_dmabuf_fd(buf);
+	assert_int_equal(fd >= 0, rdma.bounces);
+	if (fd >= 0) {
+		register_fd(fd, 0);
+		close(fd);
+	}
+	assert_int_equal(mem_fds(), fds);
+}
+
 /*
- * The kernel judges access flags, on each kernel its own way; all verbs pass
- * them on. The one that every kernel refuses is refused.
+ * Memory of the application by address: as ibv_reg_mr and ibv_reg_mr_iova, which
+ * a device that bounces refuses
+ */
+static void plain_forms(void **state)
+{
+	struct ibv_mr_init_attr attr = full_attr(ADDR);
+	char *plain = malloc(3 * 4096);
+	struct ibv_mr *mr;
+	int i;
+
+	(void)state;
+	assert_non_null(plain);
+	attr.addr = plain + 77;
+	attr.length = 2 * 4096;
+	for (i = 0; i < 2; i++) {
+		mr = reg_ex(rdma.pd, &attr);
+		if (rdma.bounces) {
+			assert_null(mr);
+			assert_int_equal(errno, EOPNOTSUPP);
+		} else {
+			check_mr(mr, plain + 77, 2 * 4096);
+			assert_int_equal(ibv_dereg_mr(mr), 0);
+		}
+		attr.comp_mask = ADDR | IOVA;
+		attr.iova = (1ULL << 41) + (uintptr_t)attr.addr % 4096;
+	}
+	free(plain);
+}
+
+/*
+ * The kernel judges access flags, on each kernel its own way and for DMA-bufs
+ * another way than for addresses; all verbs pass them on. The one that every
+ * kernel refuses is refused.
  */
 static void access_flags(void **state)
 {
@@ -388,15 +462,21 @@ static void access_flags(void **state)
 	};
 	struct ibv_mr_init_attr attr = full_attr(BUF | ADDR);
 	void *plain = aligned_alloc(4096, SIZE);
+	int fd = ibv_export_buf_dmabuf_fd(buf);
 	unsigned int access;
+	int want, of_plain;
 	size_t i;
-	int want;
 
 	(void)state;
 	assert_non_null(plain);
 	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		access = flags[i];
-		want = errno_of(ibv_reg_mr(rdma.pd, plain, SIZE, access));
+		of_plain = errno_of(ibv_reg_mr(rdma.pd, plain, SIZE, access));
+		want = of_plain;
+		if (fd >= 0)
+			want = errno_of(ibv_reg_dmabuf_mr(rdma.pd, 0, SIZE,
+							  (uintptr_t)mem, fd,
+							  access));
 		attr.access = access;
 		attr.addr = mem;
 		attr.comp_mask = BUF | ADDR;
@@ -405,17 +485,49 @@ static void access_flags(void **state)
 		assert_int_equal(errno_of(reg_ex(rdma.pd, &attr)), want);
 		attr.addr = plain;
 		attr.comp_mask = ADDR;
-		assert_int_equal(errno_of(reg_ex(rdma.pd, &attr)), want);
+		assert_int_equal(errno_of(reg_ex(rdma.pd, &attr)), of_plain);
 		if (access == IBV_ACCESS_REMOTE_WRITE)
 			assert_int_equal(want, EINVAL);
 		if (access == LOCAL)
 			assert_int_equal(want, 0);
 	}
+	if (fd >= 0)
+		close(fd);
 	free(plain);
 }
 
-/* rxe's provider cannot; the MR is as before, and deregisters. */
-static void rereg_on_rxe(void **state)
+/* The MR is another part of the buffer then, with the access that it had. */
+static void rereg_works(struct ibv_mr *mr)
+{
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL,
+				      NULL, 0, LOCAL), 0);
+	check_mr(mr, mem + 100, 9000);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION,
+				      NULL, mem + 8192, 4096, 0), 0);
+	check_mr(mr, mem + 8192, 4096);
+	assert_int_equal(sim_write(mr->lkey, (uintptr_t)mem + 8192, "rereg", 5),
+			 0);
+	assert_memory_equal(mem + 8192, "rereg", 5);
+	assert_int_equal(sim_write(mr->lkey, (uintptr_t)mem + 100, "rereg", 5),
+			 EFAULT);
+}
+
+/* The MR is as it was. */
+static void rereg_fails(struct ibv_mr *mr, int ret, int err)
+{
+	errno = 0;
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL,
+				      NULL, 0, LOCAL), ret);
+	assert_int_equal(errno, err);
+	errno = 0;
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION,
+				      NULL, mem + 8192, 4096, 0), ret);
+	assert_int_equal(errno, err);
+	check_mr(mr, mem + 100, 9000);
+}
+
+/* mlx5 alone can, and the library not for MRs of DMA-bufs. */
+static void rereg(void **state)
 {
 	struct ibv_mr *mr[2];
 	int i;
@@ -423,18 +535,12 @@ static void rereg_on_rxe(void **state)
 	(void)state;
 	register_range(100, 9000, mr);
 	for (i = 0; i < 2; i++) {
-		errno = 0;
-		assert_int_equal(ibv_rereg_mr(mr[i],
-					      IBV_REREG_MR_CHANGE_ACCESS, NULL,
-					      NULL, 0, LOCAL),
-				 IBV_REREG_MR_ERR_CMD);
-		assert_int_equal(errno, EOPNOTSUPP);
-		assert_int_equal(ibv_rereg_mr(mr[i],
-					      IBV_REREG_MR_CHANGE_TRANSLATION,
-					      NULL, mem + 8192, 4096, 0),
-				 IBV_REREG_MR_ERR_CMD);
-		assert_int_equal(errno, EOPNOTSUPP);
-		check_mr(mr[i], mem + 100, 9000);
+		if (rdma.bounces)
+			rereg_fails(mr[i], IBV_REREG_MR_ERR_INPUT, EINVAL);
+		else if (rdma.is_mlx5)
+			rereg_works(mr[i]);
+		else
+			rereg_fails(mr[i], IBV_REREG_MR_ERR_CMD, EOPNOTSUPP);
 	}
 	deregister(mr);
 }
@@ -457,7 +563,7 @@ static int setup(void **state)
 	(void)state;
 	if (rdma_open(&rdma))
 		return -1;
-	other_pd = ibv_alloc_pd(rdma.context);
+	other_pd = rdma_alloc_pd(&rdma);
 	mem = ibv_alloc_buf(rdma.pd, SIZE, &buf);
 	return other_pd && mem ? 0 : -1;
 }
@@ -491,10 +597,10 @@ int main(void)
 		cmocka_unit_test(unknown_bits),
 		cmocka_unit_test(dma_handles),
 		cmocka_unit_test(other_combinations),
-		cmocka_unit_test(dmabuf_on_rxe),
+		cmocka_unit_test(descriptors),
 		cmocka_unit_test(plain_forms),
 		cmocka_unit_test(access_flags),
-		cmocka_unit_test(rereg_on_rxe),
+		cmocka_unit_test(rereg),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -16,6 +16,7 @@
 
 #include "mem.h"
 #include "rdma.h"
+#include "store.h"
 
 #define THREADS 8
 #define ROUNDS 12
@@ -134,7 +135,7 @@ static void run(bool own_pd, uint32_t seed)
 	for (i = 0; i < THREADS; i++) {
 		w[i].number = i;
 		w[i].random = seed + i;
-		w[i].pd = own_pd ? ibv_alloc_pd(rdma.context) : rdma.pd;
+		w[i].pd = own_pd ? rdma_alloc_pd(&rdma) : rdma.pd;
 		assert_non_null(w[i].pd);
 		assert_int_equal(pthread_create(&w[i].thread, &attr, work,
 						&w[i]), 0);
@@ -158,9 +159,11 @@ static void run_and_look(bool own_pd)
 	size_t maps, fds;
 
 	run(own_pd, 1);
+	store_empty(rdma.pd);
 	maps = mem_maps();
 	fds = mem_fds();
 	run(own_pd, 101);
+	store_empty(rdma.pd);
 	assert_in_range(mem_maps(), 0, maps + SLACK);
 	assert_int_equal(mem_fds(), fds);
 }

@@ -45,11 +45,43 @@ static void free_piece(struct piece *piece)
 	kvfree(piece);
 }
 
-/* One page at a time: what is contiguous by chance alone hides no mistake. */
+static bool scatter;
+module_param(scatter, bool, 0644);
+MODULE_PARM_DESC(scatter, "single pages, so that nothing is contiguous by chance");
+
+/*
+ * In pieces as large as those of the kernel's own heap, where they can be had:
+ * with single pages it takes long to import a DMA-buf.
+ */
+static unsigned int alloc_pages_of(struct page **pages, size_t count)
+{
+	static const unsigned int orders[] = { 8, 4, 0 };
+	unsigned int i, j, order;
+	struct page *page;
+
+	for (i = scatter ? 2 : 0; i < ARRAY_SIZE(orders); i++) {
+		order = orders[i];
+		if (count < 1UL << order)
+			continue;
+		page = alloc_pages(GFP_HIGHUSER | __GFP_ZERO | __GFP_NOWARN |
+				   (order ? __GFP_NORETRY :
+					    __GFP_RETRY_MAYFAIL), order);
+		if (!page)
+			continue;
+		split_page(page, order);
+		for (j = 0; j < 1U << order; j++)
+			pages[j] = page + j;
+		return 1U << order;
+	}
+
+	return 0;
+}
+
 static struct piece *alloc_piece(size_t len)
 {
 	size_t count = len >> PAGE_SHIFT;
 	struct piece *piece;
+	unsigned int n;
 	size_t i;
 
 	if (count > totalram_pages())
@@ -60,11 +92,9 @@ static struct piece *alloc_piece(size_t len)
 		return NULL;
 
 	piece->count = count;
-	for (i = 0; i < count; i++) {
-		piece->pages[i] = alloc_page(GFP_HIGHUSER | __GFP_ZERO |
-					     __GFP_RETRY_MAYFAIL |
-					     __GFP_NOWARN);
-		if (!piece->pages[i] || fatal_signal_pending(current)) {
+	for (i = 0; i < count; i += n) {
+		n = alloc_pages_of(&piece->pages[i], count - i);
+		if (!n || fatal_signal_pending(current)) {
 			free_piece(piece);
 			return NULL;
 		}

@@ -188,6 +188,7 @@ static void nothing_is_left(void **state)
 						      &buf[i]));
 		for (i = 0; i < 16; i++)
 			ibv_free_buf(buf[i]);
+		empty_store(stub);
 	}
 	assert_int_equal(mapped_bytes(), mapped);
 }

@@ -26,6 +26,7 @@ static void close_buf(struct ibv_buf *buf)
 {
 	assert_int_equal(close(buf->dmabuf_fd), 0);
 	buf->dmabuf_fd = -1;
+	buf->dmabuf_offset = 0;
 	ibv_free_buf(buf);
 }
 

@@ -5,6 +5,7 @@
  * pages on fork, nothing is marked at all.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,6 +51,7 @@ static void whole_mapping_is_protected(void **state)
 	void *addr;
 
 	for (i = 0; i < 3; i++) {
+		empty_store(stub);
 		addr = alloc(stub, sizes[i], &buf);
 		length = (sizes[i] + page_size() - 1) & ~(page_size() - 1);
 		assert_dontfork(addr, length, protects());
@@ -194,6 +196,7 @@ static void freed_range_is_an_ordinary_one(void **state)
 
 	addr = alloc(stub, 65536, &buf);
 	ibv_free_buf(buf);
+	empty_store(stub);
 	other = mmap(addr, 65536, PROT_READ,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	assert_ptr_equal(other, addr);
@@ -261,6 +264,49 @@ static void child_has_neighbours_only(void **state)
 	ibv_free_buf(buf);
 }
 
+static bool stop;
+
+static void *register_until_stopped(void *stub)
+{
+	static char memory[65536];
+	struct ibv_mr *mr;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+		mr = ibv_reg_mr(stub, memory + 8192, 4096, 0);
+		if (!mr || ibv_dereg_mr(mr))
+			return stub;
+	}
+	return NULL;
+}
+
+/* The books are whole in a child, and nobody that is not there has them. */
+static void child_registers_after_fork_between_threads(void **state)
+{
+	struct stub *stub = *state;
+	int round, status = 0;
+	pthread_t thread;
+	struct ibv_mr *mr;
+	pid_t child = 0;
+	void *wrong;
+
+	assert_int_equal(pthread_create(&thread, NULL, register_until_stopped,
+					&stub->pd), 0);
+	for (round = 0; round < 200 && child != -1 && !status; round++) {
+		child = fork();
+		if (!child) {
+			alarm(60);
+			mr = ibv_reg_mr(&stub->pd, &status, 1, 0);
+			_exit(!mr || ibv_dereg_mr(mr));
+		}
+		waitpid(child, &status, 0);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+	assert_int_equal(pthread_join(thread, &wrong), 0);
+	assert_null(wrong);
+	assert_int_not_equal(child, -1);
+	assert_int_equal(status, 0);
+}
+
 /* Runs before ibv_fork_init(), in a process of its own. */
 static void allocation_comes_too_early(void **state)
 {
@@ -307,6 +353,7 @@ int main(void)
 		cmocka_unit_test(freed_range_is_an_ordinary_one),
 		cmocka_unit_test(neighbours_are_freed_one_by_one),
 		cmocka_unit_test(child_has_neighbours_only),
+		cmocka_unit_test(child_registers_after_fork_between_threads),
 	};
 
 	return cmocka_run_group_tests(tests, stub_setup, stub_teardown);

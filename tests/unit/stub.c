@@ -125,6 +125,15 @@ int stub_teardown(void **state)
 	return 0;
 }
 
+/* What no machine can map is refused, but not before all else was tried. */
+void empty_store(struct stub *stub)
+{
+	struct ibv_buf *buf;
+
+	assert_null(ibv_alloc_buf(&stub->pd, (size_t)1 << 60, &buf));
+	assert_int_equal(errno, ENOMEM);
+}
+
 size_t page_size(void)
 {
 	return sysconf(_SC_PAGESIZE);

@@ -43,6 +43,9 @@ void stub_close(struct stub *stub);
 int stub_setup(void **state);
 int stub_teardown(void **state);
 
+/* Has libibverbs give back the memory that it keeps of freed buffers. */
+void empty_store(struct stub *stub);
+
 /* A mapping of this process, by /proc/self/smaps */
 struct vma {
 	uintptr_t start;
