@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=sh disable=SC2154 # sourced by run
+#
+# Programs that were built for one library on another: they run, with traffic,
+# where the other has all they need, and are refused by name where not. Sourced
+# by run.
+
+# The program for each rdma-core, that in C++, and what upstream needs to run
+prepare()
+{
+	compile "$tap_dir/for-ours" "$ours/include" "$ours/lib/libibverbs.so" \
+		"$here/program.c" "$top/tests/guest/rdma.c"
+	compile "$tap_dir/for-upstream" "$upstream/usr/include" \
+		"$upstream_library" "$here/program.c" "$top/tests/guest/rdma.c"
+	cplusplus c++11
+	(cd "$upstream" && "$top/buildlib/guest/system" . "$tap_dir/archive" \
+		usr/lib/x86_64-linux-gnu/libibverbs.so.1 \
+		usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav*.so \
+		etc/libibverbs.d/rxe.driver)
+}
+
+# The headers of the base warn in C++; that is not ours to see.
+cplusplus()
+{
+	g++ -std="$1" -g -Wall -Wextra -Wpedantic -Werror \
+		-isystem "$ours/include" "$here/cplusplus.cc" \
+		"$ours/lib/libibverbs.so" -Wl,-rpath,"$ours/lib" \
+		-o "$tap_dir/cplusplus"
+}
+
+boot()
+{
+	"$top/buildlib/guest/boot" --build "$ours" \
+		--copy "$stock/lib/libibverbs.so.1" \
+		--copy "$(provider "$stock")" \
+		--copy "$stock/etc/libibverbs.d/rxe.driver" \
+		--copy "$stock/bin/ibv_devinfo" -- \
+		"$here/inside" "$top/tests/cases.sh" \
+		"$top/buildlib/guest/enter" "$tap_dir/archive" "$ours" \
+		"$stock" "$tap_dir/for-ours" "$tap_dir/for-upstream" \
+		"$tap_dir/cplusplus" >"$tap_dir/guest" 2>&1 || {
+		status=$?
+		tail -n 20 "$tap_dir/guest"
+		return "$status"
+	}
+}
+
+# carries CASE LIBRARY: the program had that library, and 17 results, all good.
+carries()
+{
+	said "$1"
+	said "$1" >"$tap_dir/case"
+	grep -qx "# library: $2.*" "$tap_dir/case"
+	[ "$(grep -c '^ok ' "$tap_dir/case")" -eq 17 ]
+	grep -qx '1\.\.17' "$tap_dir/case"
+}
+
+# On rxe ours has parent domains; upstream has none there, which the program
+# takes as it is.
+has_parent_domain()
+{
+	said "$1" >"$tap_dir/case"
+	! grep '^# no parent domain' "$tap_dir/case"
+}
+
+finds_device()
+{
+	said "$1"
+	said "$1" | grep -q 'hca_id:.*rxe0'
+}
+
+# user SYMBOL LIBRARY: a program that calls it if it gets an argument, bound as
+# late as can be, and by itself
+user()
+{
+	cat >"$tap_dir/user.c" <<-END
+		extern void $1(void);
+		int main(int argc, char **argv)
+		{
+			(void)argv;
+			if (argc > 1)
+				$1();
+			return 0;
+		}
+	END
+	gcc -fno-builtin "$tap_dir/user.c" "$2" -o "$tap_dir/user" \
+		-Wl,-z,lazy -Wl,-rpath,"$ours/lib" \
+		-Wl,--unresolved-symbols=ignore-in-shared-libs
+	shift 2
+	LD_LIBRARY_PATH=$ours/lib "$@" "$tap_dir/user"
+}
+
+# A node that we lack is missed whatever a program does with it. A symbol that
+# we lack in a node that we have is missed where a program binds at its start,
+# as distributions build them; else at its call, which never returns.
+refuses_foreign()
+{
+	name=${1%@@*}
+	node=${1#*@@}
+	if grep -q "@$node\$" "$tap_dir/ours"; then
+		refuses "$name of upstream's $node is missed at load, if bound" \
+			"undefined symbol: $name, version $node" \
+			user "$name" "$upstream_library" env LD_BIND_NOW=1
+	else
+		refuses "$name of upstream's $node is missed at load" \
+			"version \`$node' not found" \
+			user "$name" "$upstream_library"
+	fi
+}
+
+# A program of ours on this machine, with the loader and libraries of upstream's
+on_upstream()
+{
+	user "$1" "$ours/lib/libibverbs.so" true
+	"$upstream/lib64/ld-linux-x86-64.so.2" --inhibit-cache \
+		--library-path "$upstream_libs" "$tap_dir/user"
+}
+
+for standard in c++20 c++17 c++14; do
+	ok "an example in C++ compiles and links as $standard" \
+		cplusplus "$standard"
+done
+ok "programs compile for either library, the example as c++11" prepare
+ok "the guest runs them" boot
+
+lib=/usr/lib/x86_64-linux-gnu/libibverbs.so
+ok "built for ours, on ours: every verb, with data" \
+	carries ours-on-ours "$(readlink -f "$ours/lib")/libibverbs.so"
+ok "built for upstream, on ours: every verb, with data" \
+	carries upstream-on-ours "$(readlink -f "$ours/lib")/libibverbs.so"
+ok "built for ours, on upstream: every verb, with data" \
+	carries ours-on-upstream "$lib"
+ok "built for upstream, on upstream: every verb, with data" \
+	carries upstream-on-upstream "$lib"
+ok "built for upstream, on ours: has a parent domain with the flag" \
+	has_parent_domain upstream-on-ours
+ok "the example in C++, on ours" said cplusplus-on-ours
+refuses "built for ours, on stock: misses the node by name" \
+	"version \`IBVERBS_1.15' not found" said ours-on-stock
+
+comm -13 "$tap_dir/ours" "$tap_dir/upstream" >"$tap_dir/foreign"
+ok "upstream has symbols of node 1.16, which we lack" \
+	grep -q '@@IBVERBS_1\.16$' "$tap_dir/foreign"
+while read -r symbol <&3; do
+	refuses_foreign "$symbol"
+done 3<"$tap_dir/foreign"
+for symbol in ibv_alloc_user_buf ibv_free_user_buf; do
+	refuses "$symbol, on upstream: misses the node by name" \
+		"version \`IBVERBS_1.19' not found" on_upstream "$symbol"
+done
+
+ok "our library works with our provider" finds_device devinfo-ours
+ok "a stock library works with a stock provider" finds_device devinfo-stock
+refuses "our library refuses a stock provider and logs it" \
+	"couldn't load driver
+version \`$(private_node "$(provider "$stock")")' not found
+No IB devices found" said devinfo-ours-stock-provider
+refuses "a stock library refuses our provider and logs it" \
+	"couldn't load driver
+version \`$(private_node "$(provider "$ours")")' not found
+No IB devices found" said devinfo-stock-our-provider

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# shellcheck shell=sh disable=SC2154 # sourced by a suite after tap.sh
+#
+# Commands that run in a guest, all in one, and are results of a suite outside.
+# Sourced at both ends.
+#
+#   one NAME CMD...  in the guest: runs CMD, with lines around its output that
+#                    tell NAME and its exit status
+#   said NAME        in the suite: prints what that CMD said and returns its
+#                    status, from the guest's output in $tap_dir/guest
+#
+# A command that did not run, or did not end, has failed, and says so.
+
+one()
+{
+	one_name=$1
+	shift
+	echo "@start $one_name"
+	one_status=0
+	("$@") 2>&1 || one_status=$?
+	printf '\n@end %s %s\n' "$one_name" "$one_status"
+}
+
+said()
+{
+	awk -v name="$1" '
+		$1 == "@end" && $2 == name { status = $3; ended = 1; on = 0 }
+		on
+		$1 == "@start" && $2 == name { on = 1 }
+		END {
+			if (ended)
+				exit status
+			print "the guest tells of no end of " name
+			exit 1
+		}' "$tap_dir/guest"
+}
