@@ -96,3 +96,11 @@ for standard in c++11 c++14 c++17 c++20; do
 	ok "$standard: the new headers warn of nothing" \
 		cplusplus_of_ours "$standard"
 done
+
+# The headers of the guest's kernel are the truth of what the kernel takes.
+kernel_headers=$("$top/buildlib/fetch" files abi/kernel trixie-backports \
+	linux-libc-dev)/usr/include
+ok "numbers of the kernel's interface, in our kernel-headers" \
+	asserts "$build/tree/kernel-headers" "$top/kernel-headers/uapi.c"
+ok "numbers of the kernel's interface, in those of the guest's kernel" \
+	asserts "$kernel_headers" "$top/kernel-headers/uapi.c"

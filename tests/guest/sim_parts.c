@@ -84,6 +84,7 @@ size_t sim_live_objects(void)
 {
 	static const char *const kinds[] = {
 		"pd", "mr", "mw", "ah", "cq", "qp", "srq", "wq", "xrcd",
+		"umem",
 	};
 	size_t i, sum = 0;
 

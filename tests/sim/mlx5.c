@@ -52,8 +52,7 @@ static int sim_mlx5_alloc_ucontext(struct ib_ucontext *ib,
 		return ret;
 	if (req.comp_mask || req.reserved0 || req.reserved1 || req.reserved2)
 		return -EOPNOTSUPP;
-	/* DEVX, commands for firmware that there is not */
-	if (req.flags)
+	if (req.flags & ~MLX5_IB_ALLOC_UCTX_DEVX)
 		return -EINVAL;
 	if (!req.total_num_bfregs || req.total_num_bfregs > MAX_BFREGS ||
 	    req.num_low_latency_bfregs >= req.total_num_bfregs)
@@ -78,6 +77,7 @@ static int sim_mlx5_alloc_ucontext(struct ib_ucontext *ib,
 	resp.num_uars_per_page = 1;
 	resp.num_dyn_bfregs = MAX_BFREGS;
 	resp.response_length = min(sizeof(resp), udata->outlen);
+	ucontext->devx = req.flags & MLX5_IB_ALLOC_UCTX_DEVX;
 	ucontext->uars = resp.tot_bfregs / BFREGS_PER_UAR;
 	ret = ib_respond_udata(udata, resp);
 	if (ret)
@@ -607,6 +607,7 @@ static const struct uapi_definition sim_mlx5_defs[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_CQ, &sim_mlx5_create_cq_attrs),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_QP, &sim_mlx5_create_qp_attrs),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_SRQ, &sim_mlx5_create_srq_attrs),
+	UAPI_DEF_CHAIN(sim_devx_defs),
 	{},
 };
 

@@ -21,6 +21,7 @@ const char *const sim_kind_names[SIM_KINDS] = {
 	[SIM_SRQ] = "srq",
 	[SIM_WQ] = "wq",
 	[SIM_XRCD] = "xrcd",
+	[SIM_UMEM] = "umem",
 };
 
 const char *const sim_part_names[SIM_PARTS] = {

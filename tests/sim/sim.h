@@ -25,6 +25,7 @@ enum sim_kind {
 	SIM_SRQ,
 	SIM_WQ,
 	SIM_XRCD,
+	SIM_UMEM,
 	SIM_KINDS,
 };
 
@@ -50,6 +51,7 @@ struct sim_ucontext {
 	struct ib_ucontext ib;
 	struct sim_obj obj;
 	u32 uars;		/* pages that doorbells are rung on */
+	bool devx;		/* of mlx5: may have umems */
 };
 
 struct sim_pd {
@@ -145,6 +147,7 @@ struct sim_personality {
 };
 
 extern const struct sim_personality sim_mlx5, sim_efa;
+extern const struct uapi_definition sim_devx_defs[];
 extern const struct ib_device_ops sim_common_ops;
 extern const char *const sim_kind_names[SIM_KINDS];
 extern const char *const sim_part_names[SIM_PARTS];
