@@ -75,6 +75,20 @@ static int open_udmabuf(int memfd, size_t length)
 	return fd;
 }
 
+/*
+ * What is only reserved in a memfd the kernel clears when it is first touched
+ * through the memfd. By then a device, or whoever was given the DMA-buf, may
+ * have written there.
+ */
+static void clear_pages(const struct ibv_buf *buf)
+{
+	const volatile char *addr = buf->addr;
+	size_t at;
+
+	for (at = 0; at < buf->map_length; at += buf->map_page_size)
+		(void)addr[at];
+}
+
 static int buf_udmabuf_alloc(struct ibv_buf *buf)
 {
 	int memfd, fd, ret;
@@ -96,6 +110,8 @@ static int buf_udmabuf_alloc(struct ibv_buf *buf)
 	ret = buf_dmabuf_map(buf, length, memfd, fd);
 	if (ret)
 		close(fd);
+	else
+		clear_pages(buf);
 out:
 	close(memfd);
 	return ret;
