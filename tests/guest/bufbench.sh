@@ -128,17 +128,17 @@ run 0 "$tool" --ranges 64 --size 1M -n 1
 grep -q '^ratio of reg: [0-9]' "$dir/out" || bad=1
 result "$bad" 'a table of ranges'
 
-run 0 "$bufbench" -c -p -n 5 -s 2M
+run 0 "$tool" -c -p -n 5 -s 2M
 pages anon 1
 result "$bad" 'pages of a buffer'
 
-run 0 "$bufbench" --pages --size 2M
+run 0 "$tool" --pages --size 2M
 [ "$(grep -c -E '^(anon  *1|small  *512) \|( +[0-9]+\.[0-9]){3} \|( +[0-9.]+){2}$' \
 	"$dir/out")" -eq 2 ] || bad=1
 grep -q '^rxe0: registration of 2M, 3 rounds; us$' "$dir/out" || bad=1
 result "$bad" 'a table of pages'
 
-run 1 "$bufbench" -p -r 20 -s 2M
+run 1 "$tool" -p -r 20 -s 2M
 [ ! -s "$dir/out" ] || bad=1
 grep -q '^Usage: ibv_bufbench ' "$dir/err" || bad=1
 result "$bad" 'pages or ranges, not both'
@@ -163,7 +163,7 @@ result "$bad" 'huge pages, and sizes that are left out'
 run 0 env RDMAV_FORK_SAFE=1 "$tool" -c -r 200 -s 4M
 ranges huge 200
 result "$bad" 'ranges of huge pages, with fork support'
-run 0 "$bufbench" -c -p -n 5 -s 2M
+run 0 "$tool" -c -p -n 5 -s 2M
 pages huge 1
 result "$bad" 'pages of huge pages'
 echo 0 >$pool

@@ -13,6 +13,7 @@
 
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
 
 enum sim_kind {
 	SIM_UCONTEXT,
