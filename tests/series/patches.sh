@@ -194,7 +194,7 @@ described()
 all_listed()
 {
 	cd "$repo"
-	find libibverbs providers -type f 2>/dev/null | sort >"$tap_dir/have"
+	find libibverbs providers pyverbs -type f 2>/dev/null | sort >"$tap_dir/have"
 	git -C build/tree diff --name-only --diff-filter=A base HEAD |
 		sort >"$tap_dir/listed"
 	comm -23 "$tap_dir/have" "$tap_dir/listed" >"$tap_dir/forgotten"
