@@ -24,6 +24,7 @@
 
 #include "mem.h"
 #include "rdma.h"
+#include "sim.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define HEAP "/dev/dma_heap/system"
@@ -103,6 +104,27 @@ static void registers_as_it_is(void **state)
 	munmap(mem, SIZE);
 }
 
+/* Where the device imports DMA-bufs, and may see what is in this one */
+static void register_by_fd(struct ibv_buf *buf, char *mem)
+{
+	const uint64_t at = (uintptr_t)mem + 4097;
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = ibv_reg_buf_mr(rdma.pd, buf, mem + 4097, 4097, RDMA_REMOTE);
+	if (!rdma.imports || rdma.bounces) {
+		assert_null(mr);
+		assert_int_equal(errno, EOPNOTSUPP);
+		return;
+	}
+
+	assert_non_null(mr);
+	assert_ptr_equal(mr->addr, mem + 4097);
+	assert_int_equal(sim_write(mr->rkey, at, "user", 4), 0);
+	assert_memory_equal(mem + 4096, "\0user\0", 6);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
 static void dmabuf_is_duplicated(void **state)
 {
 	const size_t fds = mem_fds();
@@ -123,6 +145,7 @@ static void dmabuf_is_duplicated(void **state)
 	close(fd);
 	assert_int_equal(mem_fds(), fds + 1);
 
+	register_by_fd(buf, mem);
 	out = ibv_export_buf_dmabuf_fd(buf);
 	assert_true(out >= 0);
 	assert_int_equal(fcntl(out, F_GETFD), FD_CLOEXEC);
