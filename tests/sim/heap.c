@@ -22,6 +22,7 @@
 
 struct piece {
 	size_t count;
+	struct sg_table table;
 	struct page *pages[] __counted_by(count);
 };
 
@@ -40,6 +41,7 @@ static void free_piece(struct piece *piece)
 {
 	size_t i;
 
+	sg_free_table(&piece->table);
 	for (i = 0; i < piece->count && piece->pages[i]; i++)
 		__free_page(piece->pages[i]);
 	kvfree(piece);
@@ -100,7 +102,37 @@ static struct piece *alloc_piece(size_t len)
 		}
 	}
 
+	if (sg_alloc_table_from_pages(&piece->table, piece->pages, count, 0, len,
+				      GFP_KERNEL)) {
+		free_piece(piece);
+		return NULL;
+	}
+
 	return piece;
+}
+
+/* A copy of the list, which is as long as there are pieces of memory */
+static struct sg_table *copy_table(const struct sg_table *from)
+{
+	struct scatterlist *sg, *copy;
+	struct sg_table *table;
+	int i;
+
+	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return NULL;
+
+	if (sg_alloc_table(table, from->orig_nents, GFP_KERNEL)) {
+		kfree(table);
+		return NULL;
+	}
+
+	copy = table->sgl;
+	for_each_sgtable_sg(from, sg, i) {
+		sg_set_page(copy, sg_page(sg), sg->length, sg->offset);
+		copy = sg_next(copy);
+	}
+	return table;
 }
 
 static struct sg_table *heap_map(struct dma_buf_attachment *attachment,
@@ -110,14 +142,9 @@ static struct sg_table *heap_map(struct dma_buf_attachment *attachment,
 	struct sg_table *table;
 	int ret;
 
-	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	table = copy_table(&piece->table);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
-
-	ret = sg_alloc_table_from_pages(table, piece->pages, piece->count, 0,
-					piece->count << PAGE_SHIFT, GFP_KERNEL);
-	if (ret)
-		goto err_free;
 
 	ret = dma_map_sgtable(attachment->dev, table, direction, 0);
 	if (ret)
@@ -127,7 +154,6 @@ static struct sg_table *heap_map(struct dma_buf_attachment *attachment,
 
 err_table:
 	sg_free_table(table);
-err_free:
 	kfree(table);
 	return ERR_PTR(ret);
 }
