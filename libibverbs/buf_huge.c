@@ -61,7 +61,7 @@ static int touch_pages(void *addr, size_t length, size_t page_size)
 
 static int map_pages(struct ibv_buf *buf, size_t page_size)
 {
-	int shift = ilog64(page_size) - 1;
+	unsigned int shift = ilog64(page_size) - 1;
 	void *addr;
 	int ret;
 

@@ -40,21 +40,20 @@ struct chunk {
 static size_t chunk_size(void)
 {
 	const char *text = secure_getenv("IBV_BUF_POOL_KIB");
-	unsigned long kib = CHUNK_KIB_DEFAULT;
+	unsigned long kib;
 	char *end;
 
-	if (text) {
-		kib = strtoul(text, &end, 10);
-		if (*text < '0' || *text > '9' || *end || !kib ||
-		    kib > CHUNK_KIB_MAX) {
-			fprintf(stderr,
-				PFX "Warning: IBV_BUF_POOL_KIB is '%s', which is not from 1 to %d; using %d.\n",
-				text, CHUNK_KIB_MAX, CHUNK_KIB_DEFAULT);
-			kib = CHUNK_KIB_DEFAULT;
-		}
-	}
+	if (!text)
+		return CHUNK_KIB_DEFAULT << 10;
 
-	return kib << 10;
+	kib = strtoul(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !*end && kib && kib <= CHUNK_KIB_MAX)
+		return kib << 10;
+
+	fprintf(stderr,
+		PFX "Warning: IBV_BUF_POOL_KIB is '%s', which is not from 1 to %d; using %d.\n",
+		text, CHUNK_KIB_MAX, CHUNK_KIB_DEFAULT);
+	return CHUNK_KIB_DEFAULT << 10;
 }
 
 struct verbs_buf_pool *verbs_buf_pool_create(struct ibv_pd *pd,

@@ -113,8 +113,7 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd,
 		return ibv_reg_mr_iova2(pd, attr->addr, attr->length,
 					attr->iova, attr->access);
 
-	case IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET |
-	     IBV_REG_MR_MASK_IOVA:
+	case IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_IOVA:
 		return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length,
 					 attr->iova, attr->fd, attr->access);
 

@@ -57,7 +57,7 @@ struct bench_ranges {
 
 /* Bytes of each range, and of the memory that each needs for itself */
 #define BENCH_RANGE 4096
-#define BENCH_RANGE_STRIDE (4 * BENCH_RANGE)
+#define BENCH_RANGE_STRIDE ((size_t)4 * BENCH_RANGE)
 
 /*
  * In each round, registers count ranges of one buffer of size bytes, all at the

@@ -59,6 +59,7 @@ static const struct node udmabuf = {
 };
 
 #define SAY(field, ...) snprintf(field, sizeof(field), __VA_ARGS__)
+#define ADD(field, text) strncat(field, text, sizeof(field) - strlen(field) - 1)
 
 size_t buf_parse_size(const char *text)
 {
@@ -331,10 +332,10 @@ static void explain_dmabuf(struct buf_cause *cause, size_t size, int err,
 		explain_node(cause, &udmabuf, err);
 
 	if (!imports && err == ENOENT && exists(system_heap.sysfs))
-		strcat(cause->text,
-		       ", and the device cannot import a heap's DMA-buf");
+		ADD(cause->text,
+		    ", and the device cannot import a heap's DMA-buf");
 	if (imports && err == ENOENT && !exists(system_heap.sysfs))
-		strcat(cause->fix, ", or with CONFIG_UDMABUF");
+		ADD(cause->fix, ", or with CONFIG_UDMABUF");
 }
 
 static void explain_private(struct buf_cause *cause)

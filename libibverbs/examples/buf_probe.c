@@ -69,7 +69,7 @@ static void read_exporter(struct buf_probe *probe, int fd)
 	char path[64], line[256];
 	FILE *file;
 
-	strcpy(probe->memory, "DMA-buf");
+	snprintf(probe->memory, sizeof(probe->memory), "DMA-buf");
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	file = fopen(path, "r" STREAM_CLOEXEC);
 	if (!file)
@@ -124,10 +124,10 @@ static void inspect(struct ibv_buf *buf, char *addr,
 		close(fd);
 		probe->got = shared ? BUF_CC_SHARED : BUF_DMABUF;
 	} else if (probe->page_size > page_size) {
-		strcpy(probe->memory, "hugetlb");
+		snprintf(probe->memory, sizeof(probe->memory), "hugetlb");
 		probe->got = BUF_HUGE;
 	} else {
-		strcpy(probe->memory, "anonymous");
+		snprintf(probe->memory, sizeof(probe->memory), "anonymous");
 		probe->got = BUF_ANON;
 	}
 }

@@ -54,7 +54,7 @@ static const char *thp_mode(char word[16])
 {
 	FILE *file;
 
-	strcpy(word, "none");
+	snprintf(word, 16, "none");
 	file = fopen("/sys/kernel/mm/transparent_hugepage/enabled",
 		     "r" STREAM_CLOEXEC);
 	if (!file)
@@ -146,7 +146,10 @@ static void print_cycle_head(const struct bench *bench, bool csv)
 	char mode[16];
 
 	if (csv) {
-		printf("device,backing,size,rounds,pages,buf_alloc_us,buf_reg_us,buf_dereg_us,buf_free_us,buf_cycle_us,plain_alloc_us,plain_reg_us,plain_dereg_us,plain_free_us,plain_cycle_us,ratio\n");
+		printf("device,backing,size,rounds,pages,");
+		printf("buf_alloc_us,buf_reg_us,buf_dereg_us,buf_free_us,buf_cycle_us,");
+		printf("plain_alloc_us,plain_reg_us,plain_dereg_us,plain_free_us,plain_cycle_us,");
+		printf("ratio\n");
 		return;
 	}
 
@@ -233,21 +236,24 @@ static void print_pages(const struct bench *bench,
 	char text[BUF_SIZE_LEN], mode[16], number[24];
 	int side;
 
-	if (options->csv)
-		printf("device,memory,size,rounds,pages,reg_fresh_us,reg_again_us,dereg_us,speedup_fresh,speedup_again\n");
-	else
+	if (options->csv) {
+		printf("device,memory,size,rounds,pages,");
+		printf("reg_fresh_us,reg_again_us,dereg_us,speedup_fresh,speedup_again\n");
+	} else {
 		printf("%s: registration of %s, %d rounds; us\n"
 		       "transparent huge pages: %s\n\n"
 		       "%-9s %7s | %11s %11s %11s | %s\n",
 		       bench->name, buf_size_text(options->size, text), rounds,
 		       thp_mode(mode), "memory", "pages", "reg fresh",
 		       "reg again", "dereg", "speedup: fresh  again");
+	}
 
 	for (side = 0; side < BENCH_SIDES; side++) {
 		p = &pages[side];
 		snprintf(number, sizeof(number), "%zu", count[side]);
 		if (!count[side])
-			strcpy(number, options->csv ? "" : "-");
+			snprintf(number, sizeof(number), "%s",
+				 options->csv ? "" : "-");
 		if (options->csv)
 			printf("%s,%s,%zu,%d,%s", bench->name, names[side],
 			       options->size, rounds, number);
@@ -321,7 +327,8 @@ static void print_ranges_csv(const struct bench *bench,
 	const struct bench_ranges *r;
 	int side;
 
-	printf("device,backing,size,ranges,verb,registered,reg_us,dereg_us,mappings_before,mappings_after,ratio\n");
+	printf("device,backing,size,ranges,verb,registered,");
+	printf("reg_us,dereg_us,mappings_before,mappings_after,ratio\n");
 	for (side = 0; side < BENCH_SIDES; side++) {
 		r = &ranges[side];
 		printf("%s,%s,%zu,%d,%s,%d,", bench->name,

@@ -121,9 +121,9 @@ static void print_page(const struct row *row)
 	buf_size_text(probe->page_size, base);
 	buf_size_text(buf_thp_size(), thp);
 	if (!probe->page_size)
-		strcpy(text, "unknown");
+		snprintf(text, sizeof(text), "unknown");
 	else if (!probe->thp_bytes)
-		strcpy(text, base);
+		snprintf(text, sizeof(text), "%s", base);
 	else if (probe->thp_bytes == row->request.size)
 		snprintf(text, sizeof(text), "%s THP", thp);
 	else
@@ -160,7 +160,7 @@ static void print_table(const struct report *report)
 	       buf_size_text(report->plain.request.size, text));
 	printf("  %-36s %s\n", "CC_DMA_BOUNCE",
 	       probe->bounces ? "yes: needs shared memory" :
-			        "no: reaches private memory");
+				"no: reaches private memory");
 	printf("  %-36s %s\n", "imports DMA-bufs",
 	       probe->imports ? "yes" : "no");
 	if (word)
