@@ -221,17 +221,32 @@ set_refs()
 		git update-ref -m "${0##*/}" --stdin
 }
 
-# Writes the patches from base $1 to tip $2 to build/series; those that are
-# there already stay untouched.
+# Writes the patches of the branch from base $1 on to build/series, and their
+# cover letter, which git am cannot take and which has another name hence; what
+# is there already stays untouched. More arguments are options for git. The
+# letter is that of the file "cover" beside the entries, with git's lists of the
+# commits and of the files.
 export_patches()
 {
 	mkdir -p "$build/series" "$tmp/patches"
-	git -c core.abbrev=12 format-patch -q --numbered --no-signature \
-		--zero-commit --no-renames -o "$tmp/patches" "$1..$2"
+	letter=$(grep -v '^#' "$top/$series/cover")
+	(
+		first=$1
+		shift
+		export GIT_COMMITTER_NAME="${name:-ibv_buf}" \
+			GIT_COMMITTER_EMAIL="${email:-ibv_buf@localhost}" \
+			GIT_COMMITTER_DATE="@$date +0000"
+		git -c core.abbrev=12 -c "branch.ibv_buf.description=$letter" \
+			format-patch -q --numbered --no-signature --zero-commit \
+			--no-renames --cover-letter \
+			--cover-from-description=subject \
+			-o "$tmp/patches" "$@" "$first..ibv_buf"
+	)
+	mv "$tmp/patches/0000-cover-letter.patch" "$tmp/patches/cover-letter.txt"
 	for patch in "$build/series"/*.patch; do
 		[ -e "$tmp/patches/${patch##*/}" ] || rm -f "$patch"
 	done
-	for patch in "$tmp/patches"/*.patch; do
+	for patch in "$tmp/patches"/*; do
 		[ -e "$patch" ] || continue
 		cmp -s "$patch" "$build/series/${patch##*/}" ||
 			mv "$patch" "$build/series"

@@ -58,6 +58,7 @@ make_series()
 		echo base_source=small base_suite=none base_date=1600000000
 		echo base_sha256="$(sha256sum "$small/base.tar.gz" | cut -c 1-64)"
 	} >"$entries/base"
+	printf '%s\n' '# The letter.' 'lib: Things' '' 'All of them.' >"$entries/cover"
 	printf '#!/bin/sh\necho "%s"\n' "$small/base.tar.gz" >buildlib/fetch
 	chmod +x buildlib/fetch
 	echo /build/ >.gitignore
