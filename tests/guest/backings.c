@@ -801,7 +801,7 @@ int main(int argc, char **argv)
 #define ADD(list)                                                              \
 	do {                                                                   \
 		memcpy(tests + n, list, sizeof(list));                         \
-		n += sizeof(list) / sizeof(*list);                             \
+		n += sizeof(list) / sizeof(*(list));                             \
 	} while (0)
 	/* On a kernel without DMA-bufs the word dmabuf only ever fails. */
 	if (!wants("dmabuf") || has_dmabuf())

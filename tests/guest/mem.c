@@ -258,8 +258,8 @@ void mem_list_read(struct mem_list *list)
 			continue;
 		if (used + strlen(line) >= sizeof(list->text))
 			abort();
-		strcpy(list->text + used, line);
-		used += strlen(line);
+		used += snprintf(list->text + used, sizeof(list->text) - used,
+				 "%s", line);
 	}
 	list->text[used] = '\0';
 	fclose(maps);

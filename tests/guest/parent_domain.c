@@ -609,7 +609,7 @@ int main(void)
 #define ADD(list)							       \
 	do {								       \
 		memcpy(tests + n, list, sizeof(list));			       \
-		n += sizeof(list) / sizeof(*list);			       \
+		n += sizeof(list) / sizeof(*(list));			       \
 	} while (0)
 	ADD(any);
 	if (!rdma.is_mlx5)

@@ -86,13 +86,13 @@ static void read_provider(const struct rdma *rdma, char provider[8])
 	const char *name = ibv_get_device_name(rdma->context->device);
 	FILE *file;
 
-	strcpy(provider, "rxe");
+	snprintf(provider, 8, "rxe");
 	if (!strncmp(name, "rxe", 3))
 		return;
 
 	file = fopen("/sys/module/ibv_sim/parameters/personality", "r");
 	if (!file || fscanf(file, "%7s", provider) != 1)
-		strcpy(provider, "?");
+		snprintf(provider, 8, "?");
 	if (file)
 		fclose(file);
 }

@@ -82,7 +82,7 @@ bool sim_is_mlx5(void)
 
 bool sim_bounces(void)
 {
-	char yes;
+	char yes = 0;
 
 	scan(PARAMETERS "bounce", "%c", 1, &yes);
 	return yes == 'Y';
@@ -176,7 +176,7 @@ bool sim_is_empty(void)
 
 uint64_t sim_refused(void)
 {
-	uint64_t n;
+	uint64_t n = 0;
 
 	scan(DEBUG "refused", "%" SCNu64, 1, &n);
 	return n;
@@ -209,7 +209,7 @@ size_t sim_memory(struct sim_memory *list, size_t max)
 
 struct sim_heap sim_heap(void)
 {
-	struct sim_heap heap;
+	struct sim_heap heap = { 0 };
 
 	scan(HEAP "live", "%" SCNu64 " %" SCNu64, 2, &heap.pieces, &heap.bytes);
 	scan(HEAP "total", "%" SCNu64, 1, &heap.total);
@@ -263,7 +263,7 @@ void sim_set(const char *parameter, unsigned int value)
 
 unsigned int sim_get(const char *parameter)
 {
-	unsigned int value;
+	unsigned int value = 0;
 	char path[96];
 
 	snprintf(path, sizeof(path), PARAMETERS "%s", parameter);

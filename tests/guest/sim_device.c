@@ -94,6 +94,7 @@ static void assert_parts(const struct maker *maker, const struct kit *kit,
 	static struct sim_memory list[LIST];
 	size_t n = sim_memory(list, LIST), i;
 	char parts[64] = "";
+	size_t used = 0;
 	uint32_t last = 0;
 	uint64_t sum = 0;
 
@@ -105,7 +106,9 @@ static void assert_parts(const struct maker *maker, const struct kit *kit,
 	for (i = 0; i < n; i++) {
 		if (strcmp(list[i].kind, maker->kind) || list[i].id != last)
 			continue;
-		strcat(strcat(parts, list[i].part), " ");
+		used += snprintf(parts + used, sizeof(parts) - used, "%s ",
+				 list[i].part);
+		assert_true(used < sizeof(parts));
 		sum += list[i].length;
 		assert_int_equal(list[i].pid, getpid());
 		if (list[i].inode) {

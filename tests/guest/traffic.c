@@ -250,7 +250,7 @@ static void carry_all(const struct operation *op, enum layout layout)
 	static void name(void **state)					       \
 	{								       \
 		(void)state;						       \
-		carry_all(&op, layout);					       \
+		carry_all(&(op), layout);					       \
 	}
 
 CARRIES(send_op, WHOLE, send_in_whole_buffer)

@@ -562,6 +562,7 @@ static void cost_does_not_grow_with_the_objects(void **state)
 	long few, many;
 	int i;
 
+	assert_non_null(pages);
 	few = time_of_allocations(fixture->pool);
 	for (i = 0; i < 4 * OBJECTS; i++)
 		pages[i] = verbs_buf_pool_alloc(fixture->pool, 1);

@@ -324,8 +324,8 @@ struct held {
 struct worker {
 	pthread_t thread;
 	struct stub *stub;
-	uint32_t random;
 	uintptr_t mark;
+	uint32_t random;
 	bool wrong;
 };
 

@@ -10,7 +10,10 @@
 
 static struct stub *stub_of(struct ibv_context *context)
 {
-	return container_of(verbs_get_ctx(context), struct stub, vctx);
+	struct verbs_context *vctx = verbs_get_ctx(context);
+
+	assert_non_null(vctx);
+	return container_of(vctx, struct stub, vctx);
 }
 
 static struct ibv_mr *new_mr(struct stub *stub, enum ibv_mr_type type)
