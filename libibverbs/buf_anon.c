@@ -30,7 +30,7 @@ static size_t thp_size(void)
 		return 0;
 
 	size = strtoul(text, NULL, 10);
-	return size & (size - 1) ? 0 : size;
+	return (size & (size - 1)) ? 0 : size;
 }
 
 static void *map_anon(size_t length)
