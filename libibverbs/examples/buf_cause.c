@@ -11,17 +11,21 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "buf_cause.h"
 
 #define HUGE_DIR "/sys/kernel/mm/hugepages"
+#define VERBS_DIR "/sys/class/infiniband_verbs"
 #define UDMABUF_LIMIT "/sys/module/udmabuf/parameters/size_limit_mb"
+#define OVERFLOW_GID "/proc/sys/kernel/overflowgid"
 #define CAP_IPC_LOCK_BIT (1ULL << 14)
 
 /* A device node that memory comes from */
@@ -294,17 +298,58 @@ static void explain_missing(struct buf_cause *cause, const struct node *node)
 		    node->path, major, minor);
 }
 
+/* Where the node is for a group, to be in it is all that lacks. */
+static void explain_mode(struct buf_cause *cause, const struct node *node)
+{
+	const struct group *group;
+	struct stat st;
+
+	SAY(cause->text, "no permission to open %s", node->path);
+	if (stat(node->path, &st) || !st.st_gid || (~st.st_mode & 0060)) {
+		SAY(cause->fix,
+		    "as root: chmod or chgrp it; to keep that, a udev rule: %s, GROUP=\"...\", MODE=\"0660\"",
+		    node->match);
+		return;
+	}
+
+	group = getgrgid(st.st_gid);
+	if (st.st_gid == read_number(OVERFLOW_GID))
+		SAY(cause->fix,
+		    "its group is not of this user namespace: run the container with the groups of its user");
+	else if (group)
+		SAY(cause->fix,
+		    "join its group: as root: usermod -aG %s USER, and log in anew; in a container: run with group %u",
+		    group->gr_name, st.st_gid);
+	else
+		SAY(cause->fix,
+		    "join its group, %u, which has no name here; in a container: run with it",
+		    st.st_gid);
+}
+
+/* Of what may deny access, the cgroup alone says EPERM. */
 static void explain_node(struct buf_cause *cause, const struct node *node,
 			 int err)
 {
 	if (err == ENOENT) {
 		explain_missing(cause, node);
-	} else if (err == EACCES || err == EPERM) {
-		SAY(cause->text, "no permission to open %s", node->path);
+	} else if (err == EACCES) {
+		explain_mode(cause, node);
+	} else if (err == EPERM) {
+		SAY(cause->text, "the cgroup does not let %s be opened",
+		    node->path);
 		SAY(cause->fix,
-		    "as root: chmod or chgrp it; to keep that, a udev rule: %s, GROUP=\"...\", MODE=\"0660\"",
-		    node->match);
+		    "in a container: pass it in as a device, not as a file; in a service: DeviceAllow=%s rw",
+		    node->path);
 	}
+}
+
+/* A limit of the cgroup on RDMA objects shows as EAGAIN. */
+static void explain_error(struct buf_cause *cause, const char *what, int err)
+{
+	SAY(cause->text, "%s: %s", what, strerror(err));
+	if (err == EAGAIN)
+		SAY(cause->fix,
+		    "see hca_handle and hca_object in rdma.max of the cgroup");
 }
 
 static void explain_limit(struct buf_cause *cause, size_t size)
@@ -396,8 +441,7 @@ static void explain_reg(const struct buf_request *request,
 		SAY(cause->fix,
 		    "raise it (ulimit -l, limits.conf, LimitMEMLOCK=)");
 	} else {
-		SAY(cause->text, "cannot be registered: %s",
-		    strerror(probe->err));
+		explain_error(cause, "cannot be registered", probe->err);
 	}
 }
 
@@ -411,15 +455,13 @@ static void explain_parent_domain(const struct buf_probe *probe,
 		explain_node(cause, &cc_shared_heap, probe->err);
 
 	if (!*cause->text)
-		SAY(cause->text, "no parent domain: %s",
-		    strerror(probe->err));
+		explain_error(cause, "no parent domain", probe->err);
 }
 
-/* The library tries more than one way, and errno is that of the last. */
-static void explain_open(const struct ibv_device *device, int err,
-			 struct buf_cause *cause)
+/* Says why a device node such as uverbs0 cannot be opened, if it cannot. */
+static void explain_uverbs(const char *uverbs, struct buf_cause *cause)
 {
-	char path[128], sysfs[128];
+	char path[320], sysfs[320];
 	struct node node = {
 		.path = path,
 		.name = "the device",
@@ -427,12 +469,19 @@ static void explain_open(const struct ibv_device *device, int err,
 		.match = "SUBSYSTEM==\"infiniband_verbs\"",
 	};
 
-	SAY(path, "/dev/infiniband/%s", device->dev_name);
-	SAY(sysfs, "/sys/class/infiniband_verbs/%s", device->dev_name);
+	SAY(path, "/dev/infiniband/%s", uverbs);
+	SAY(sysfs, VERBS_DIR "/%s", uverbs);
 	if (exists(sysfs) && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS))
 		explain_node(cause, &node, errno);
+}
+
+/* The library tries more than one way, and errno is that of the last. */
+static void explain_open(const struct ibv_device *device, int err,
+			 struct buf_cause *cause)
+{
+	explain_uverbs(device->dev_name, cause);
 	if (!*cause->text)
-		SAY(cause->text, "cannot open the device: %s", strerror(err));
+		explain_error(cause, "cannot open the device", err);
 }
 
 void buf_explain(const struct buf_request *request,
@@ -459,8 +508,7 @@ void buf_explain(const struct buf_request *request,
 		explain_open(request->device, probe->err, cause);
 		break;
 	case BUF_STEP_PD:
-		SAY(cause->text, "no protection domain: %s",
-		    strerror(probe->err));
+		explain_error(cause, "no protection domain", probe->err);
 		break;
 	case BUF_STEP_PARENT_DOMAIN:
 		explain_parent_domain(probe, cause);
@@ -476,4 +524,44 @@ void buf_explain(const struct buf_request *request,
 		    strsignal(probe->err));
 		break;
 	}
+}
+
+static bool is_device(const char *uverbs, const char *name)
+{
+	char path[320], found[IBV_SYSFS_NAME_MAX] = "";
+	FILE *file;
+
+	if (!name)
+		return true;
+	SAY(path, VERBS_DIR "/%s/ibdev", uverbs);
+	file = fopen(path, "r" STREAM_CLOEXEC);
+	if (!file)
+		return false;
+	if (fscanf(file, "%63s", found) != 1)
+		*found = '\0';
+	fclose(file);
+	return !strcmp(found, name);
+}
+
+/* The library leaves out a device whose node is missing. */
+void buf_explain_unlisted(const char *name, struct buf_cause *cause)
+{
+	struct dirent *entry;
+	DIR *dir;
+
+	*cause->text = '\0';
+	*cause->fix = '\0';
+	dir = opendir(VERBS_DIR);
+	while (dir && !*cause->text && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, "uverbs", 6) &&
+		    is_device(entry->d_name, name))
+			explain_uverbs(entry->d_name, cause);
+	if (dir)
+		closedir(dir);
+
+	if (!*cause->text && name)
+		SAY(cause->text, "there is no RDMA device '%s': see ibv_devices",
+		    name);
+	else if (!*cause->text)
+		SAY(cause->text, "there is no RDMA device");
 }

@@ -29,4 +29,7 @@ bool buf_probe_ok(const struct buf_request *request,
 void buf_explain(const struct buf_request *request,
 		 const struct buf_probe *probe, struct buf_cause *cause);
 
+/* Why no device of that name, or none at all for NULL, is listed */
+void buf_explain_unlisted(const char *name, struct buf_cause *cause);
+
 #endif /* BUF_CAUSE_H */

@@ -416,6 +416,7 @@ out:
 static int run_device(const struct options *options)
 {
 	struct ibv_device **list, **at;
+	struct buf_cause cause;
 	struct bench bench = {};
 	int ret = -1;
 
@@ -434,12 +435,10 @@ static int run_device(const struct options *options)
 		bench.device = *at;
 		bench.name = ibv_get_device_name(*at);
 		ret = run(&bench, options);
-	} else if (*list) {
-		fprintf(stderr,
-			"ibv_bufbench: there is no RDMA device '%s': see ibv_devices\n",
-			options->device);
 	} else {
-		fprintf(stderr, "ibv_bufbench: there is no RDMA device\n");
+		buf_explain_unlisted(options->device, &cause);
+		fprintf(stderr, "ibv_bufbench: %s%s%s\n", cause.text,
+			*cause.fix ? "; fix: " : "", cause.fix);
 	}
 
 	ibv_free_device_list(list);

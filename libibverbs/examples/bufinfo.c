@@ -347,6 +347,7 @@ int main(int argc, char *argv[])
 		{ .name = "help", .has_arg = 0, .val = 'h' },
 		{}
 	};
+	struct buf_cause cause;
 	struct ibv_device **list;
 	const char *name = NULL;
 	size_t size = 2 << 20;
@@ -391,14 +392,13 @@ int main(int argc, char *argv[])
 		return 1;
 	}
 
-	if (!*list)
-		fprintf(stderr, "ibv_bufinfo: there is no RDMA device\n");
-	else if (name && !in_list(list, name))
-		fprintf(stderr,
-			"ibv_bufinfo: there is no RDMA device '%s': see ibv_devices\n",
-			name);
-	else
+	if (!*list || (name && !in_list(list, name))) {
+		buf_explain_unlisted(name, &cause);
+		fprintf(stderr, "ibv_bufinfo: %s%s%s\n", cause.text,
+			*cause.fix ? "; fix: " : "", cause.fix);
+	} else {
 		shown = show(list, name, size, json);
+	}
 
 	ibv_free_device_list(list);
 	if (fflush(stdout) || ferror(stdout)) {
