@@ -8,6 +8,8 @@
 #                    tell NAME and its exit status
 #   said NAME        in the suite: prints what that CMD said and returns its
 #                    status, from the guest's output in $tap_dir/guest
+#   says NAME PATTERN...  in the suite: that CMD succeeded, and a line of what it
+#                         said matches each PATTERN
 #
 # A command that did not run, or did not end, has failed, and says so.
 
@@ -33,4 +35,17 @@ said()
 			print "the guest tells of no end of " name
 			exit 1
 		}' "$tap_dir/guest"
+}
+
+says()
+{
+	said "$1"
+	said "$1" >"$tap_dir/case"
+	shift
+	for pattern; do
+		grep -q -e "$pattern" "$tap_dir/case" || {
+			echo "missing: $pattern"
+			return 1
+		}
+	done
 }
