@@ -12,11 +12,52 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <ccan/minmax.h>
 #include <linux/udmabuf.h>
 
 #include <infiniband/driver.h>
 
 #include "buf_dmabuf.h"
+
+/* Since Linux 6.3 */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+/* A huge page */
+#define FALLOCATE_STEP ((size_t)2 << 20)
+
+/* Not executable, without which the sysctl vm.memfd_noexec may refuse it */
+static int create_memfd(void)
+{
+	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd;
+
+	fd = memfd_create("ibv_buf", flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("ibv_buf", flags);
+	return fd;
+}
+
+/*
+ * A signal makes the kernel take back all pages of the call that it comes in,
+ * so one call for all of them might never end where signals keep coming.
+ */
+static int allocate_pages(int fd, size_t length)
+{
+	size_t at = 0;
+	size_t step;
+
+	while (at < length) {
+		step = min(length - at, FALLOCATE_STEP);
+		if (!fallocate(fd, 0, at, step))
+			at += step;
+		else if (errno != EINTR)
+			return errno;
+	}
+
+	return 0;
+}
 
 /*
  * A memfd whose pages are all there, since one that is missing later would be
@@ -32,17 +73,15 @@ static int open_memfd(size_t length)
 		return -1;
 	}
 
-	fd = memfd_create("ibv_buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = create_memfd();
 	if (fd < 0)
 		return -1;
 
-	do {
-		ret = fallocate(fd, 0, 0, length);
-	} while (ret && errno == EINTR);
-
-	if (ret ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+	ret = allocate_pages(fd, length);
+	if (!ret &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		ret = errno;
+	if (ret) {
 		close(fd);
 		errno = ret;
 		return -1;
@@ -108,9 +147,7 @@ static int buf_udmabuf_alloc(struct ibv_buf *buf)
 	}
 
 	ret = buf_dmabuf_map(buf, length, memfd, fd);
-	if (ret)
-		close(fd);
-	else
+	if (!ret)
 		clear_pages(buf);
 out:
 	close(memfd);

@@ -27,9 +27,13 @@ int buf_heap_check(const char *heap);
  */
 bool buf_memory_is_available(size_t length);
 
+/* Bytes of a DMA-buf; an errno, EINVAL if fd is none */
+int buf_dmabuf_size(int fd, size_t *size);
+
 /*
- * Map length bytes of map_fd for a buffer with the DMA-buf dmabuf_fd, which it
- * then owns. On failure the caller still has it.
+ * Map length bytes of map_fd for a buffer with the DMA-buf dmabuf_fd, which is
+ * the kernel's answer and the buffer's from now on. On failure it is closed,
+ * unless it is no DMA-buf; EIO if it is none or too short.
  */
 int buf_dmabuf_map(struct ibv_buf *buf, size_t length, int map_fd,
 		   int dmabuf_fd);

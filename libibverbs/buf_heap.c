@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <linux/dma-heap.h>
@@ -20,21 +21,62 @@
 
 #include "buf_dmabuf.h"
 
+/* DMA_BUF_MAGIC of linux/magic.h, since Linux 5.2 */
+#define DMABUF_FS_MAGIC 0x444d4142
+
+/* The end of a DMA-buf is its size; asking for it moves no file position. */
+int buf_dmabuf_size(int fd, size_t *size)
+{
+	struct statfs fs;
+	off_t end;
+
+	if (fstatfs(fd, &fs))
+		return errno;
+	if (fs.f_type != DMABUF_FS_MAGIC)
+		return EINVAL;
+
+	end = lseek(fd, 0, SEEK_END);
+	if (end < 0)
+		return errno;
+
+	*size = end;
+	return 0;
+}
+
+/*
+ * What the kernel answered is not taken on trust: it may be an emulation of
+ * the kernel. A descriptor of something else may well be the application's.
+ */
 int buf_dmabuf_map(struct ibv_buf *buf, size_t length, int map_fd,
 		   int dmabuf_fd)
 {
+	size_t size;
 	void *addr;
+	int ret;
+
+	if (buf_dmabuf_size(dmabuf_fd, &size))
+		return EIO;
+	if (size < length) {
+		ret = EIO;
+		goto err_close;
+	}
 
 	addr = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd,
 		    0);
-	if (addr == MAP_FAILED)
-		return errno;
+	if (addr == MAP_FAILED) {
+		ret = errno;
+		goto err_close;
+	}
 
 	buf->addr = addr;
 	buf->map_length = length;
 	buf->map_page_size = sysconf(_SC_PAGESIZE);
 	buf->dmabuf_fd = dmabuf_fd;
 	return 0;
+
+err_close:
+	close(dmabuf_fd);
+	return ret;
 }
 
 void buf_dmabuf_free(struct ibv_buf *buf)
@@ -105,10 +147,7 @@ int buf_heap_alloc(struct ibv_buf *buf, const char *heap)
 	if (ret)
 		return ret;
 
-	ret = buf_dmabuf_map(buf, length, data.fd, data.fd);
-	if (ret)
-		close(data.fd);
-	return ret;
+	return buf_dmabuf_map(buf, length, data.fd, data.fd);
 }
 
 static int buf_cc_shared_alloc(struct ibv_buf *buf)

@@ -145,6 +145,9 @@ void buf_store_put(struct ibv_buf *buf, struct list_head *gone)
 		return;
 	}
 
+	/* Nobody's: to free it once more is a crash, not two owners later. */
+	buf->pd = NULL;
+
 	lock();
 	drop_lost(gone);
 	list_add(&by_age, &buf->by_age);

@@ -12,16 +12,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <infiniband/driver.h>
 
 #include "buf.h"
+#include "buf_dmabuf.h"
 #include "ibverbs.h"
-
-/* DMA_BUF_MAGIC of linux/magic.h, since Linux 5.2 */
-#define DMABUF_FS_MAGIC 0x444d4142
 
 struct ibv_buf *ibv_alloc_user_buf(struct ibv_pd *pd, void *addr, size_t size,
 				   int dmabuf_fd)
@@ -56,21 +53,15 @@ struct ibv_buf *verbs_alloc_user_buf(struct ibv_pd *pd, void *addr, size_t size,
 	return buf_alloc_backed(pd, size, VERBS_BUF_USER, addr, dmabuf_fd);
 }
 
-/* The end of a DMA-buf is its size; asking for it moves no file position. */
 static int dup_dmabuf(int dmabuf_fd, size_t size, int *new_fd)
 {
-	struct statfs fs;
-	off_t end;
+	size_t has;
+	int ret;
 
-	if (fstatfs(dmabuf_fd, &fs))
-		return errno;
-	if (fs.f_type != DMABUF_FS_MAGIC)
-		return EINVAL;
-
-	end = lseek(dmabuf_fd, 0, SEEK_END);
-	if (end < 0)
-		return errno;
-	if ((uintmax_t)end < size)
+	ret = buf_dmabuf_size(dmabuf_fd, &has);
+	if (ret)
+		return ret;
+	if (has < size)
 		return EINVAL;
 
 	*new_fd = fcntl(dmabuf_fd, F_DUPFD_CLOEXEC, 0);

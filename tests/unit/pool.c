@@ -16,10 +16,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <linux/dma-heap.h>
+#include <linux/magic.h>
 
 #include "stub.h"
 
@@ -69,6 +71,16 @@ int ioctl(int fd, unsigned long request, ...)
 	chunk = memfd_create("chunk", MFD_CLOEXEC);
 	data->fd = chunk;
 	return chunk < 0 ? -1 : ftruncate(chunk, data->len);
+}
+
+/* A memfd passes for a DMA-buf. */
+int fstatfs(int fd, struct statfs *fs)
+{
+	int ret = syscall(SYS_fstatfs, fd, fs);
+
+	if (!ret && fs->f_type == TMPFS_MAGIC)
+		fs->f_type = DMA_BUF_MAGIC;
+	return ret;
 }
 
 struct usage {
