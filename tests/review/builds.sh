@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# shellcheck shell=sh disable=SC2086,SC2154 # sourced by run; lists of words
+# shellcheck shell=sh
+# shellcheck disable=SC2046,SC2086,SC2154,SC2164 # sourced by run; lists of words
 #
 # What the base's own continuous integration builds and checks, as far as this
 # machine has the tools: check-build (library names and symbol versions, headers
@@ -112,7 +113,7 @@ sparse_is_no_worse()
 
 source_of base base
 source_of ours ibv_buf
-ok "check-build of the base passes" check_build
+ok "what check-build of the base asks for is there" check_build
 ok "clang compiles what the series touches" compiles_with_clang
 ok "it compiles where DMA is not coherent" compiles_without_barriers
 ok "our files compile for 32 bits" compiles_for_32_bits
