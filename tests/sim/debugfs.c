@@ -6,6 +6,7 @@
  *   memory    KIND ID PART PID SOURCE OFFSET LENGTH EXPORTER, a line for each
  *             piece of memory; SOURCE is "address" or the inode of a DMA-buf
  *   refused   how many pieces a bounce device has not taken
+ *   unneeded  how many shared pieces a device that does not bounce was given
  *   fail      write NAME N ERRNO: the n-th object of KIND NAME from now fails,
  *             or the n-th PART NAME, when what comes before it is there
  *   mr/KEY    the memory of a MR as the device reaches it: position in the file
@@ -230,6 +231,7 @@ void sim_debugfs_add(struct sim_device *dev)
 	debugfs_create_file("memory", 0400, dev->debugfs, dev, &memory_fops);
 	debugfs_create_file("fail", 0200, dev->debugfs, dev, &fail_fops);
 	debugfs_create_u64("refused", 0400, dev->debugfs, &dev->refused);
+	debugfs_create_u64("unneeded", 0400, dev->debugfs, &dev->unneeded);
 }
 
 void sim_debugfs_remove(struct sim_device *dev)

@@ -107,6 +107,8 @@ int sim_obj_set(struct sim_obj *obj, enum sim_part part, struct ib_umem *umem)
 	mutex_lock(&dev->lock);
 	if (dev->bounce && ret == -EOPNOTSUPP)
 		dev->refused++;
+	if (!dev->bounce && !ret && is_shared(umem))
+		dev->unneeded++;
 	if (!ret)
 		ret = fail_on_demand(&dev->part_fails[part]);
 	if (!ret)

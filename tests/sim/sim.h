@@ -136,6 +136,7 @@ struct sim_device {
 	struct sim_kind_state kinds[SIM_KINDS];
 	struct sim_fail part_fails[SIM_PARTS];
 	u64 refused;		/* pieces of memory that bounce forbids */
+	u64 unneeded;		/* shared ones that a device without got */
 	struct dentry *debugfs;
 	struct dentry *debugfs_mr;
 };
