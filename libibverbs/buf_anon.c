@@ -30,7 +30,9 @@ static size_t thp_size(void)
 		return 0;
 
 	size = strtoul(text, NULL, 10);
-	return (size & (size - 1)) ? 0 : size;
+	if (size < sysconf(_SC_PAGESIZE) || (size & (size - 1)))
+		return 0;
+	return size;
 }
 
 static void *map_anon(size_t length)
