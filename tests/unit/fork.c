@@ -187,6 +187,26 @@ static void rereg_out_of_buffer_follows_the_mr(void **state)
 	ibv_free_buf(buf);
 }
 
+static void rereg_of_a_plain_mr_moves_its_protection(void **state)
+{
+	struct stub *stub = *state;
+	struct ibv_mr *mr;
+	char *addr;
+
+	addr = mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	assert_ptr_not_equal(addr, MAP_FAILED);
+	mr = ibv_reg_mr(&stub->pd, addr, 4096, 0);
+	assert_non_null(mr);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION,
+				      NULL, addr + 2 * 4096, 4096, 0), 0);
+	assert_dontfork(addr, 4096, false);
+	assert_dontfork(addr + 2 * 4096, 4096, protects());
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_dontfork(addr, 3 * 4096, false);
+	munmap(addr, 3 * 4096);
+}
+
 static void freed_range_is_an_ordinary_one(void **state)
 {
 	struct stub *stub = *state;
@@ -350,6 +370,7 @@ int main(void)
 		cmocka_unit_test(failed_dereg_leaves_it_alone),
 		cmocka_unit_test(rereg_within_buffer_leaves_it_alone),
 		cmocka_unit_test(rereg_out_of_buffer_follows_the_mr),
+		cmocka_unit_test(rereg_of_a_plain_mr_moves_its_protection),
 		cmocka_unit_test(freed_range_is_an_ordinary_one),
 		cmocka_unit_test(neighbours_are_freed_one_by_one),
 		cmocka_unit_test(child_has_neighbours_only),
