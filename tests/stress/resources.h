@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * What the kernel counts of an RDMA device: the objects that all processes have
+ * of it, as "rdma resource show" prints them.
+ */
+#ifndef TESTS_STRESS_RESOURCES_H
+#define TESTS_STRESS_RESOURCES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <infiniband/verbs.h>
+
+struct resources {
+	size_t contexts;
+	size_t pds;
+	size_t mrs;
+	size_t cqs;
+	size_t qps;
+};
+
+/* False, after a line to stderr, if the kernel does not tell */
+bool resources_read(struct ibv_device *device, struct resources *resources);
+
+#endif
