@@ -31,19 +31,10 @@
 
 #include "../guest/mem.h"
 #include "../guest/rdma.h"
+#include "rng.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define PAGE 4096
-
-/* Random numbers */
-struct rng {
-	uint64_t state;
-};
-
-uint64_t rng_next(struct rng *rng);
-uint32_t pick(struct rng *rng, uint32_t below);
-/* Holds once in n times. */
-bool once_in(struct rng *rng, uint32_t n);
 
 /* The run as the command line has it */
 enum fault {		/* of the tester, to test the tester itself */
@@ -290,6 +281,7 @@ struct world {
 	const struct plan *plan;
 	struct shared *shared;
 	unsigned int process;
+	uint32_t index;			/* of the device */
 	struct rdma rdma;
 	struct caps caps;
 	struct domain domain[DOMAIN_FIRST];
@@ -300,6 +292,7 @@ struct world {
 	size_t fds;			/* of no thread */
 };
 
+void world_find(struct world *world);
 void world_open(struct world *world);
 void world_close(struct world *world);
 struct counts world_kernel(const struct world *world);

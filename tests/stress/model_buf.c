@@ -58,7 +58,7 @@ static void leave(struct thread *thread, int at)
 /* Each magnitude is as likely; beyond a huge page seldom. */
 static size_t pick_size(struct rng *rng)
 {
-	size_t top = (size_t)1 << pick(rng, once_in(rng, 64) ? 23 : 17);
+	size_t top = (size_t)1 << pick(rng, once_in(rng, 64) ? 22 : 15);
 
 	return top + pick(rng, top);
 }

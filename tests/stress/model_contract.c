@@ -186,6 +186,8 @@ void contract_reg(const struct caps *caps, const struct ask *ask,
 		if (ask->wraps ||
 		    (ask->mask & IBV_REG_MR_MASK_IOVA && !ask->congruent))
 			may(expect, EINVAL);
+		if (ask->wraps && ask->access & IBV_ACCESS_ON_DEMAND)
+			may(expect, EOVERFLOW);
 	} else {
 		may(expect, EINVAL);
 	}

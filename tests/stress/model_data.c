@@ -74,12 +74,18 @@ static int reach(struct thread *thread, const struct key *key, uint64_t at,
 		       sim_read(key->mr->lkey, at, data, n);
 }
 
-/* A QP fails for ever when it is refused, so it does only what is allowed. */
+/*
+ * A QP fails for ever when it is refused, so it does only what is allowed. And
+ * rxe takes the address of an MR on demand for that of its memory.
+ */
 static bool may_carry(const struct thread *thread, const struct key *key,
 		      bool write)
 {
 	const struct domain *domain = &thread->domain[key->domain];
 
+	if (key->access & IBV_ACCESS_ON_DEMAND &&
+	    key->iova != (uintptr_t)key->mr->addr)
+		return false;
 	return (key->domain == DOMAIN_BASE || domain->base == DOMAIN_BASE) &&
 	       key->access & (write ? IBV_ACCESS_REMOTE_WRITE :
 				      IBV_ACCESS_REMOTE_READ);

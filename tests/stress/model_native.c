@@ -25,7 +25,7 @@ struct native_mr {
 };
 
 static atomic_uint next_key;
-static atomic_size_t pds, mrs;
+static atomic_size_t contexts, pds, mrs;
 
 static int native_query_device(struct ibv_context *context,
 			       const struct ibv_query_device_ex_input *input,
@@ -107,11 +107,36 @@ static struct ibv_mr *native_reg_mr(struct ibv_pd *pd, void *addr,
 	return &mr->vmr.ibv_mr;
 }
 
+static int native_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
+			   void *addr, size_t length, int access)
+{
+	struct native_mr *mr = container_of(vmr, struct native_mr, vmr);
+	int now = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
+
+	if (!flags || (now & IBV_ACCESS_REMOTE_WRITE &&
+		       !(now & IBV_ACCESS_LOCAL_WRITE))) {
+		errno = EINVAL;
+		return errno;
+	}
+
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->addr = addr;
+		mr->iova = (uintptr_t)addr;
+		mr->length = length;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		__atomic_sub_fetch(mrs_of(vmr->ibv_mr.pd), 1, __ATOMIC_SEQ_CST);
+		__atomic_add_fetch(mrs_of(pd), 1, __ATOMIC_SEQ_CST);
+	}
+	mr->access = now;
+	return 0;
+}
+
 static int native_dereg_mr(struct verbs_mr *vmr)
 {
 	__atomic_sub_fetch(mrs_of(vmr->ibv_mr.pd), 1, __ATOMIC_SEQ_CST);
 	atomic_fetch_sub(&mrs, 1);
-	free(vmr);
+	free(container_of(vmr, struct native_mr, vmr));
 	return 0;
 }
 
@@ -154,6 +179,7 @@ static const struct verbs_context_ops native_ops = {
 	.free_buf = verbs_pd_free_buf,
 	.query_device_ex = native_query_device,
 	.reg_mr = native_reg_mr,
+	.rereg_mr = native_rereg_mr,
 };
 
 static struct verbs_device native_device = {
@@ -171,6 +197,7 @@ int native_open(struct rdma *rdma)
 	if (!native)
 		return -1;
 	verbs_set_ops(&native->vctx, &native_ops);
+	atomic_fetch_add(&contexts, 1);
 	memset(rdma, 0, sizeof(*rdma));
 	rdma->context = &native->vctx.context;
 	rdma->base = ibv_alloc_pd(rdma->context);
@@ -190,7 +217,7 @@ void native_close(struct rdma *rdma)
 struct counts native_counts(void)
 {
 	return (struct counts) {
-		.contexts = 1,
+		.contexts = contexts,
 		.pds = pds,
 		.mrs = mrs,
 	};

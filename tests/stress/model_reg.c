@@ -456,7 +456,6 @@ void call_rereg_mr(struct thread *thread)
 	    !thread->domain[domain].pd ||
 	    key->access & IBV_ACCESS_ON_DEMAND)
 		return;
-	/* The other domain's kernel object takes the MR along. */
 	if (moves) {
 		pick_range(rng, thread->region[region].size, true, &offset,
 			   &length);
@@ -491,8 +490,8 @@ void call_rereg_mr(struct thread *thread)
 			 !(access & IBV_ACCESS_LOCAL_WRITE))
 			may(&expect, EINVAL);
 		/* Memory that was pinned to be read cannot be written. */
-		if (!moves && flags & IBV_REREG_MR_CHANGE_ACCESS &&
-		    access & IBV_ACCESS_LOCAL_WRITE &&
+		if (!thread->world->config->native && !moves &&
+		    flags & IBV_REREG_MR_CHANGE_ACCESS && access & IBV_ACCESS_LOCAL_WRITE &&
 		    !(key->pinned & IBV_ACCESS_LOCAL_WRITE))
 			may(&expect, EACCES);
 		if (!expect.n)

@@ -46,45 +46,26 @@ static const struct {
 	void (*make)(struct thread *thread);
 	unsigned int weight;
 } calls[] = {
-	{ call_alloc_pd, 2 },
-	{ call_alloc_parent_domain, 4 },
-	{ call_dealloc_pd, 4 },
-	{ call_alloc_buf, 16 },
-	{ call_free_buf, 20 },
-	{ call_export, 8 },
-	{ call_close_export, 6 },
-	{ call_alloc_user_buf, 10 },
-	{ call_free_user_buf, 10 },
-	{ call_reg_buf_mr, 20 },
-	{ call_reg_mr_ex, 28 },
-	{ call_dereg_mr, 36 },
-	{ call_rereg_mr, 12 },
-	{ call_umem_reg, 8 },
-	{ call_umem_dereg, 8 },
-	{ call_touch, 8 },
-	{ call_access, 10 },
+	{ call_alloc_pd, 4 },
+	{ call_alloc_parent_domain, 8 },
+	{ call_dealloc_pd, 8 },
+	{ call_alloc_buf, 32 },
+	{ call_free_buf, 40 },
+	{ call_export, 16 },
+	{ call_close_export, 12 },
+	{ call_alloc_user_buf, 20 },
+	{ call_free_user_buf, 20 },
+	{ call_reg_buf_mr, 40 },
+	{ call_reg_mr_ex, 56 },
+	{ call_dereg_mr, 72 },
+	{ call_rereg_mr, 24 },
+	{ call_umem_reg, 16 },
+	{ call_umem_dereg, 16 },
+	{ call_touch, 16 },
+	{ call_access, 20 },
 	{ call_fork, 1 },
-	{ call_park, 6 },
+	{ call_park, 12 },
 };
-
-uint64_t rng_next(struct rng *rng)
-{
-	uint64_t z = rng->state += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
-uint32_t pick(struct rng *rng, uint32_t below)
-{
-	return (rng_next(rng) >> 32) * below >> 32;
-}
-
-bool once_in(struct rng *rng, uint32_t n)
-{
-	return !pick(rng, n);
-}
 
 void fail(const struct thread *thread, const char *what, const char *format,
 	  ...)
@@ -208,14 +189,16 @@ static void compare_kernel(const struct thread *thread)
 		sum.heap_pieces += counts->heap_pieces;
 		sum.refused += counts->refused;
 	}
-	compare(thread, "contexts in the kernel", now.contexts, sum.contexts);
-	compare(thread, "pds in the kernel", now.pds, sum.pds);
-	compare(thread, "MRs in the kernel", now.mrs, sum.mrs);
-	compare(thread, "umems in the kernel", now.umems, sum.umems);
+	compare(thread, "contexts in the kernel", now.contexts,
+		start->contexts + sum.contexts);
+	compare(thread, "pds in the kernel", now.pds, start->pds + sum.pds);
+	compare(thread, "MRs in the kernel", now.mrs, start->mrs + sum.mrs);
+	compare(thread, "umems in the kernel", now.umems,
+		start->umems + sum.umems);
 	compare(thread, "pieces of the shared heap", now.heap_pieces,
-		sum.heap_pieces);
-	compare(thread, "memory that the device refused",
-		now.refused - start->refused, sum.refused);
+		start->heap_pieces + sum.heap_pieces);
+	compare(thread, "memory that the device refused", now.refused,
+		start->refused + sum.refused);
 	atomic_fetch_add(&world->shared->quiet, 1);
 }
 
@@ -383,6 +366,10 @@ static void run_process(struct world *world)
 		world->thread[i].world = world;
 		world->thread[i].number = i;
 	}
+	world_find(world);
+	if (!world->process)
+		world->shared->start = world_kernel(world);
+	pthread_barrier_wait(&world->shared->barrier);
 	world_open(world);
 	pthread_barrier_wait(&world->shared->barrier);
 	do {

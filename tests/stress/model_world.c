@@ -48,10 +48,10 @@ static void ask_caps(struct world *world)
 	caps->imports = rdma->imports;
 	caps->is_rxe = rdma->is_rxe;
 	caps->is_mlx5 = rdma->is_mlx5;
-	caps->reregisters = rdma->is_mlx5;
+	caps->reregisters = rdma->is_mlx5 || world->config->native;
 	caps->umems = rdma->is_mlx5;
 	caps->word = getenv("IBV_BUF_BACKING") ?: "";
-	caps->has_heap = !access(SHARED_HEAP, F_OK);
+	caps->has_heap = !world->config->native && !access(SHARED_HEAP, F_OK);
 	caps->on_demand = !rdma->bounces && registers_on_demand(rdma);
 }
 
@@ -64,6 +64,14 @@ static struct ibv_pd *opted_in(struct world *world)
 	};
 
 	return ibv_alloc_parent_domain(world->rdma.context, &attr);
+}
+
+void world_find(struct world *world)
+{
+	if (!world->config->native &&
+	    !resources_find(getenv("TEST_DEVICE") ?: "", &world->index))
+		fail(&world->thread[0], "there is no such device", "%s",
+		     "TEST_DEVICE names it");
 }
 
 void world_open(struct world *world)
@@ -118,7 +126,7 @@ struct counts world_kernel(const struct world *world)
 	if (world->config->native)
 		return native_counts();
 
-	if (!resources_read(world->rdma.context->device, &resources))
+	if (!resources_read(world->index, &resources))
 		abort();
 	counts.contexts = resources.contexts;
 	counts.pds = resources.pds;

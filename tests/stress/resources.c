@@ -11,6 +11,8 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 
+#include <infiniband/verbs.h>
+
 #include "resources.h"
 
 struct request {
@@ -112,14 +114,32 @@ static void take_entry(const struct nlattr *entry, struct resources *resources)
 		resources->qps = n;
 }
 
-bool resources_read(struct ibv_device *device, struct resources *resources)
+bool resources_find(const char *name, uint32_t *index)
 {
-	const struct nlattr *summary = NULL, *entry;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool found = false;
+	int i;
+
+	for (i = 0; list && list[i] && !found; i++) {
+		found = !strcmp(ibv_get_device_name(list[i]), name);
+		if (found)
+			*index = ibv_get_device_index(list[i]);
+	}
+	if (list)
+		ibv_free_device_list(list);
+	if (!found)
+		fprintf(stderr, "# resources: no device %s\n", name);
+	return found;
+}
+
+bool resources_read(uint32_t index, struct resources *resources)
+{
+	const struct nlattr *summary, *entry;
 	struct reply reply;
 	const char *at;
 
 	memset(resources, 0, sizeof(*resources));
-	if (!ask(ibv_get_device_index(device), &reply))
+	if (!ask(index, &reply))
 		goto err;
 	at = reply.bytes + NLMSG_HDRLEN;
 	summary = next_attr(&at, reply.bytes + reply.header.nlmsg_len,

@@ -8,8 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#include <infiniband/verbs.h>
+#include <stdint.h>
 
 struct resources {
 	size_t contexts;
@@ -19,7 +18,11 @@ struct resources {
 	size_t qps;
 };
 
-/* False, after a line to stderr, if the kernel does not tell */
-bool resources_read(struct ibv_device *device, struct resources *resources);
+/*
+ * By the index of the device. Both are false, after a line to stderr, if there
+ * is no such device, or the kernel does not tell.
+ */
+bool resources_find(const char *name, uint32_t *index);
+bool resources_read(uint32_t index, struct resources *resources);
 
 #endif
