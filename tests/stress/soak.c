@@ -396,6 +396,9 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	if (!resources_find(name, &device) || rdma_open(&rdma))
 		return 1;
+	/* A parent domain keeps the first piece of memory for rings. */
+	if (!rdma.is_efa)
+		make_qps();
 	take_figures(&before);
 	pthread_barrier_init(&barrier, NULL, THREADS + 1);
 	for (i = 0; i < THREADS; i++) {
