@@ -15,10 +15,10 @@
 #define MIB ((size_t)1 << 20)
 
 /*
- * With AddressSanitizer a process maps memory of its own accord, so tests that
+ * With a sanitizer a process maps memory of its own accord, so tests that
  * use up the mappings or the address space are for the plain build alone.
  */
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEM_SANITIZED 1
 #else
 #define MEM_SANITIZED 0

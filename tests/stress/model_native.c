@@ -16,6 +16,11 @@ struct native {
 	struct verbs_context vctx;	/* must be first */
 };
 
+struct native_pd {
+	struct verbs_pd vpd;	/* must be first */
+	atomic_uint mrs;	/* also those of its parent domains */
+};
+
 struct native_mr {
 	struct verbs_mr vmr;	/* must be first */
 	char *addr;
@@ -37,39 +42,36 @@ static int native_query_device(struct ibv_context *context,
 
 static struct ibv_pd *native_alloc_pd(struct ibv_context *context)
 {
-	struct verbs_pd *pd = calloc(1, sizeof(*pd));
+	struct native_pd *pd = calloc(1, sizeof(*pd));
 
 	if (!pd)
 		return NULL;
 	atomic_fetch_add(&pds, 1);
-	return &pd->pd;
+	return &pd->vpd.pd;
 }
 
-/* In the place of the kernel: handle counts the MRs of the pd. */
+static atomic_uint *mrs_of(struct ibv_pd *pd)
+{
+	struct verbs_pd *vpd = verbs_get_pd(pd);
+
+	return &container_of(vpd->base ?: vpd, struct native_pd, vpd)->mrs;
+}
+
+/* The kernel, which it is in the place of, is asked for the last one only. */
 static int native_dealloc_pd(struct ibv_pd *pd)
 {
 	struct verbs_pd *vpd = verbs_get_pd(pd);
-	int ret;
+	int ret = 0;
 
-	if (vpd->base || atomic_load(&vpd->users)) {
+	if (vpd->base || atomic_load(&vpd->users))
 		ret = verbs_pd_dealloc(pd);
-		if (!ret)
-			free(pd);
-		return ret;
-	}
-
-	if (__atomic_load_n(&pd->handle, __ATOMIC_SEQ_CST))
-		return EBUSY;
-	atomic_fetch_sub(&pds, 1);
-	free(pd);
-	return 0;
-}
-
-static uint32_t *mrs_of(struct ibv_pd *pd)
-{
-	struct verbs_pd *base = verbs_get_pd(pd)->base;
-
-	return base ? &base->pd.handle : &pd->handle;
+	else if (atomic_load(mrs_of(pd)))
+		ret = EBUSY;
+	else
+		atomic_fetch_sub(&pds, 1);
+	if (!ret)
+		free(pd);
+	return ret;
 }
 
 static struct ibv_mr *native_reg_mr(struct ibv_pd *pd, void *addr,
@@ -102,7 +104,7 @@ static struct ibv_mr *native_reg_mr(struct ibv_pd *pd, void *addr,
 	mr->iova = iova;
 	mr->length = length;
 	mr->access = access;
-	__atomic_add_fetch(mrs_of(pd), 1, __ATOMIC_SEQ_CST);
+	atomic_fetch_add(mrs_of(pd), 1);
 	atomic_fetch_add(&mrs, 1);
 	return &mr->vmr.ibv_mr;
 }
@@ -125,8 +127,8 @@ static int native_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 		mr->length = length;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
-		__atomic_sub_fetch(mrs_of(vmr->ibv_mr.pd), 1, __ATOMIC_SEQ_CST);
-		__atomic_add_fetch(mrs_of(pd), 1, __ATOMIC_SEQ_CST);
+		atomic_fetch_sub(mrs_of(vmr->ibv_mr.pd), 1);
+		atomic_fetch_add(mrs_of(pd), 1);
 	}
 	mr->access = now;
 	return 0;
@@ -134,7 +136,7 @@ static int native_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 
 static int native_dereg_mr(struct verbs_mr *vmr)
 {
-	__atomic_sub_fetch(mrs_of(vmr->ibv_mr.pd), 1, __ATOMIC_SEQ_CST);
+	atomic_fetch_sub(mrs_of(vmr->ibv_mr.pd), 1);
 	atomic_fetch_sub(&mrs, 1);
 	free(container_of(vmr, struct native_mr, vmr));
 	return 0;
@@ -192,6 +194,9 @@ int native_open(struct rdma *rdma)
 {
 	struct native *native;
 
+	/* Otherwise done as devices are listed */
+	if (getenv("RDMAV_FORK_SAFE") && ibv_fork_init())
+		return -1;
 	native = verbs_init_and_alloc_context(&native_device.device, -1, native,
 					      vctx, RDMA_DRIVER_UNKNOWN);
 	if (!native)
