@@ -2,17 +2,21 @@
 /*
  * Delta debugging of a run that failed: ever smaller parts of its calls are run
  * again, in new processes, as long as they fail in the same way. What is left
- * in the end fails no more if any one call is left out.
+ * in the end fails no more if any one call is left out, or the time is up.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "model.h"
 
 /* What threads do at once may take more than one try. */
 #define TRIES 4
+/* What is left then is printed, if it is not too long to be read. */
+#define MOST_SECONDS 150
+#define MOST_CALLS 60
 
 /* A part of the run: calls in the order of process, thread, number */
 struct part {
@@ -27,6 +31,7 @@ struct shrinker {
 	struct plan plan;
 	char what[sizeof(((struct failure *)0)->what)];
 	unsigned int runs;
+	time_t end;
 };
 
 static size_t plan_size(const struct shrinker *s)
@@ -61,7 +66,7 @@ static bool leave_out(struct shrinker *s, struct part *part, size_t chunks)
 
 	if (!rest)
 		abort();
-	for (i = chunks; i-- > 0;) {
+	for (i = chunks; i-- > 0 && time(NULL) < s->end;) {
 		from = part->n * i / chunks;
 		to = part->n * (i + 1) / chunks;
 		if (from == to)
@@ -87,7 +92,7 @@ static void reduce(struct shrinker *s, struct part *part)
 {
 	size_t chunks = 2;
 
-	while (part->n) {
+	while (part->n && time(NULL) < s->end) {
 		if (chunks > part->n)
 			chunks = part->n;
 		if (leave_out(s, part, chunks)) {
@@ -149,7 +154,11 @@ static void print_part(const struct shrinker *s, const struct part *part)
 void shrink(const struct config *config, struct shared *shared)
 {
 	struct config traced = *config;
-	struct shrinker s = { .config = config, .shared = shared };
+	struct shrinker s = {
+		.config = config,
+		.shared = shared,
+		.end = time(NULL) + MOST_SECONDS,
+	};
 	struct shared *first = malloc(sizeof(*first));
 	struct part part;
 
@@ -176,12 +185,13 @@ void shrink(const struct config *config, struct shared *shared)
 	printf("# shrink: from %zu numbers\n", part.n);
 	fflush(stdout);
 	reduce(&s, &part);
-	printf("# shrink: to %zu, in %u runs\n", part.n, s.runs);
+	printf("# shrink: to %zu, in %u runs%s\n", part.n, s.runs,
+	       time(NULL) < s.end ? "" : ", and would go on");
 
-	traced.trace = true;
+	traced.trace = part.n <= MOST_CALLS;
 	s.config = &traced;
-	still_fails(&s, part.at, part.n);
-	print_failure(&shared->failure);
+	if (still_fails(&s, part.at, part.n))
+		print_failure(&shared->failure);
 	print_part(&s, &part);
 out:
 	free(part.at);
