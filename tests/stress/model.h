@@ -195,7 +195,7 @@ enum { REGION_PLAIN, REGION_HEAP, REGION_FIRST };
 
 struct domain {
 	struct ibv_pd *pd;
-	int base;		/* place of the base of a parent domain, or -1 */
+	int base;		/* place of that of a parent domain, or -1 */
 	bool shared;		/* its buffers are in shared memory */
 	unsigned int users;	/* buffers and parent domains */
 	unsigned int keys;

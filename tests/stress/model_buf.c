@@ -466,7 +466,7 @@ void call_free_user_buf(struct thread *thread)
 	}
 }
 
-/* Gives a buffer of the process's domains to whoever asks next, takes theirs. */
+/* Gives a buffer of the process's domains to the next thread, takes theirs. */
 void call_park(struct thread *thread)
 {
 	int at = REGION_FIRST + pick(&thread->rng, REGIONS - REGION_FIRST);

@@ -122,7 +122,8 @@ static bool in_buf(const struct ask *ask, enum fault fault)
 static bool is_valid(const struct ask *ask, bool has_dmabuf, enum fault fault)
 {
 	return ask->mask & IBV_REG_MR_MASK_ADDR &&
-	       !(ask->mask & (IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET)) &&
+	       !(ask->mask &
+		 (IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET)) &&
 	       ask->region && ask->same_pd && in_buf(ask, fault) &&
 	       !(ask->mask & IBV_REG_MR_MASK_IOVA && has_dmabuf);
 }

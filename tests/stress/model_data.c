@@ -75,9 +75,9 @@ static int reach(struct thread *thread, const struct key *key, uint64_t at,
 }
 
 /*
- * A QP fails for ever when it is refused, so it does only what is allowed. To an
- * MR on demand rxe of Linux 7.3 writes at the start of the page, wherever it is
- * told to, and however the MR was registered.
+ * A QP fails for ever when it is refused, so it does only what is allowed. To
+ * an MR on demand rxe of Linux 7.3 writes at the start of the page, wherever it
+ * is told to, and however the MR was registered.
  */
 static bool may_carry(const struct thread *thread, const struct key *key,
 		      bool write)

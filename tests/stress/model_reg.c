@@ -432,7 +432,7 @@ void call_dereg_mr(struct thread *thread)
 #define SUPPORTED (IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |  \
 		   IBV_REREG_MR_CHANGE_ACCESS)
 
-/* The new memory is taken by address, so what was a buffer's is so no longer. */
+/* New memory is taken by address: what was a buffer's is so no longer. */
 void call_rereg_mr(struct thread *thread)
 {
 	struct rng *rng = &thread->rng;
@@ -491,7 +491,8 @@ void call_rereg_mr(struct thread *thread)
 			may(&expect, EINVAL);
 		/* Memory that was pinned to be read cannot be written. */
 		if (!thread->world->config->native && !moves &&
-		    flags & IBV_REREG_MR_CHANGE_ACCESS && access & IBV_ACCESS_LOCAL_WRITE &&
+		    flags & IBV_REREG_MR_CHANGE_ACCESS &&
+		    access & IBV_ACCESS_LOCAL_WRITE &&
 		    !(key->pinned & IBV_ACCESS_LOCAL_WRITE))
 			may(&expect, EACCES);
 		if (!expect.n)

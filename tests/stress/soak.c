@@ -8,8 +8,8 @@
  *
  *   soak [--seconds N]
  *
- * The device is that of TEST_DEVICE. Prints what was done, and a line of figures
- * for some of the stops. Which calls fail, and how, is not for here.
+ * The device is that of TEST_DEVICE. Prints what was done, and a line of
+ * figures for some of the stops. Which calls fail, and how, is not for here.
  */
 #include <errno.h>
 #include <malloc.h>
