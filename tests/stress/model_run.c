@@ -22,7 +22,7 @@
  * what the C library and sanitizers keep. A leak gains more in thousands of
  * calls. */
 #define SPARE_MAPS (MEM_SANITIZED ? 400 : 12)
-#define SPARE_HEAP ((size_t)16 * KIB)
+#define SPARE_HEAP ((size_t)32 * KIB)
 #define STACK ((size_t)512 * KIB)
 
 const char *const verb_names[VERBS] = {
