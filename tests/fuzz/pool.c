@@ -208,6 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		stub = stub_open();
 	system_begin();
 	fake.has_heaps = true;
+	fake.all_is_dmabuf = true;
 	pd.pd.context = &stub->vctx.context;
 	snprintf(kib, sizeof(kib), "%d", 1 << input_byte(&input) % 10);
 	setenv("IBV_BUF_POOL_KIB", kib, 1);
