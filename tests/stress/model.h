@@ -307,7 +307,7 @@ void thread_close(struct thread *thread);
 
 /* The end of the process: what the call did is not what it should have done. */
 __attribute__((format(printf, 3, 4), noreturn))
-void fail(const struct thread *thread, const char *what, const char *format,
+void halt(const struct thread *thread, const char *what, const char *format,
 	  ...);
 
 /* The call, as it is written, before it is made */

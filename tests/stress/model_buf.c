@@ -24,7 +24,7 @@ void region_check(struct thread *thread, int at)
 		return;
 	while (region->addr[i] == region->want[i])
 		i++;
-	fail(thread, "memory changed",
+	halt(thread, "memory changed",
 	     "byte %zu of %zu in buf%d is %#hhx, not %#hhx", i, region->size,
 	     at, region->addr[i], region->want[i]);
 }
@@ -83,9 +83,9 @@ static void check_new(struct thread *thread, int at)
 	int i;
 
 	if ((uintptr_t)region->addr % PAGE)
-		fail(thread, "not at a page", "%p", region->addr);
+		halt(thread, "not at a page", "%p", region->addr);
 	if (!mem_is_zero(region->addr, whole))
-		fail(thread, "not zero", "%zu bytes at %p", whole,
+		halt(thread, "not zero", "%zu bytes at %p", whole,
 		     region->addr);
 	for (i = 0; i < REGIONS; i++) {
 		const struct region *other = &thread->region[i];
@@ -93,7 +93,7 @@ static void check_new(struct thread *thread, int at)
 		if (i != at && other->addr &&
 		    region->addr < other->addr + mem_whole(other->size) &&
 		    other->addr < region->addr + whole)
-			fail(thread, "buffers share a page",
+			halt(thread, "buffers share a page",
 			     "buf%d at %p and buf%d", at, region->addr, i);
 	}
 }
@@ -125,7 +125,7 @@ void call_alloc_buf(struct thread *thread)
 	outcome(thread, V_ALLOC_BUF, &expect, addr ? 0 : errno);
 	if (!addr) {
 		if (buf != NO_BUF)
-			fail(thread, "*buf changed", "to %p", (void *)buf);
+			halt(thread, "*buf changed", "to %p", (void *)buf);
 		return;
 	}
 
@@ -212,16 +212,16 @@ static void check_export(struct thread *thread, int fd, int at)
 	char *map;
 
 	if (fcntl(fd, F_GETFD) != FD_CLOEXEC)
-		fail(thread, "not close-on-exec", "fd %d", fd);
+		halt(thread, "not close-on-exec", "fd %d", fd);
 	if (lseek(fd, 0, SEEK_END) != (off_t)whole)
-		fail(thread, "size of a DMA-buf", "%lld, not %zu",
+		halt(thread, "size of a DMA-buf", "%lld, not %zu",
 		     (long long)lseek(fd, 0, SEEK_END), whole);
 	map = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
-		fail(thread, "an export cannot be mapped", "%s",
+		halt(thread, "an export cannot be mapped", "%s",
 		     strerror(errno));
 	if (memcmp(map, region->want, region->size))
-		fail(thread, "exported bytes", "those of buf%d differ", at);
+		halt(thread, "exported bytes", "those of buf%d differ", at);
 	i = pick(&thread->rng, region->size);
 	map[i] ^= 0x55;
 	region->want[i] ^= 0x55;
@@ -266,7 +266,7 @@ void call_export(struct thread *thread)
 	outcome(thread, V_EXPORT, &expect, fd < 0 ? errno : 0);
 	if (fd < 0) {
 		if (fd != -1)
-			fail(thread, "a failed export", "is %d", fd);
+			halt(thread, "a failed export", "is %d", fd);
 		return;
 	}
 	check_export(thread, fd, at);

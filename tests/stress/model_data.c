@@ -100,11 +100,11 @@ static void reach_beyond(struct thread *thread, const struct key *key)
 	if (reach(thread, key, key->iova - 1, two, 1, false) != EFAULT ||
 	    reach(thread, key, end, two, 1, true) != EFAULT ||
 	    reach(thread, key, end - 1, two, 2, true) != EFAULT)
-		fail(thread, "beyond an MR", "the device reaches memory");
+		halt(thread, "beyond an MR", "the device reaches memory");
 	if (!(key->access & (IBV_ACCESS_LOCAL_WRITE |
 			     IBV_ACCESS_REMOTE_WRITE)) &&
 	    reach(thread, key, key->iova, two, 1, true) != EACCES)
-		fail(thread, "an MR to read", "the device writes to it");
+		halt(thread, "an MR to read", "the device writes to it");
 }
 
 void call_access(struct thread *thread)
@@ -138,12 +138,12 @@ void call_access(struct thread *thread)
 		pick_bytes(rng, data, n);
 	err = reach(thread, key, key->iova + offset, data, n, write);
 	if (err)
-		fail(thread, "the device cannot reach an MR", "%s",
+		halt(thread, "the device cannot reach an MR", "%s",
 		     strerror(err));
 	if (write)
 		memcpy(want, data, n);
 	else if (memcmp(want, data, n))
-		fail(thread, "what the device reads", "%zu bytes at %zu of mr%d",
+		halt(thread, "what the device reads", "%zu bytes at %zu of mr%d",
 		     n, offset, at);
 	if (beyond && !carries)
 		reach_beyond(thread, key);
@@ -184,9 +184,9 @@ void call_fork(struct thread *thread)
 	if (!pid)
 		child(thread, protected);
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		fail(thread, "no child", "%s", strerror(errno));
+		halt(thread, "no child", "%s", strerror(errno));
 	if (status)
-		fail(thread, "a child sees other memory", "status %#x", status);
+		halt(thread, "a child sees other memory", "status %#x", status);
 	for (i = 0; i < REGIONS; i++)
 		if (thread->region[i].addr)
 			region_check(thread, i);

@@ -33,7 +33,7 @@ void call_alloc_pd(struct thread *thread)
 	pd = ibv_alloc_pd(thread->world->rdma.context);
 	outcome(thread, V_ALLOC_PD, &expect, pd ? 0 : errno);
 	if (pd->context != thread->world->rdma.context)
-		fail(thread, "context of a pd", "%p", pd->context);
+		halt(thread, "context of a pd", "%p", pd->context);
 	thread->domain[to] = (struct domain) { .pd = pd, .base = -1 };
 	thread->counts.pds++;
 }
@@ -92,7 +92,7 @@ void call_alloc_parent_domain(struct thread *thread)
 	pd = ibv_alloc_parent_domain(thread->world->rdma.context, &attr);
 	outcome(thread, V_ALLOC_PARENT_DOMAIN, &expect, pd ? 0 : errno);
 	if (memcmp(&attr, &before, sizeof(attr)))
-		fail(thread, "attributes of a parent domain changed", "%s",
+		halt(thread, "attributes of a parent domain changed", "%s",
 		     "comp_mask or another");
 	if (!pd)
 		return;

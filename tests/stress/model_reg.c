@@ -114,19 +114,19 @@ static void check_fields(struct thread *thread, const struct ibv_mr *mr,
 	int i;
 
 	if (mr->context != thread->world->rdma.context || mr->pd != pd)
-		fail(thread, "context or pd of an MR", "%p, %p",
+		halt(thread, "context or pd of an MR", "%p, %p",
 		     (void *)mr->context, (void *)mr->pd);
 	if (mr->addr != addr || mr->length != length)
-		fail(thread, "addr or length of an MR", "%p, %zu; not %p, %zu",
+		halt(thread, "addr or length of an MR", "%p, %zu; not %p, %zu",
 		     mr->addr, mr->length, addr, length);
 	if (!mr->lkey ||
 	    (access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE) &&
 	     mr->rkey != mr->lkey))
-		fail(thread, "keys of an MR", "%#x, %#x", mr->lkey, mr->rkey);
+		halt(thread, "keys of an MR", "%#x, %#x", mr->lkey, mr->rkey);
 	for (i = 0; i < KEYS; i++)
 		if (thread->key[i].mr && thread->key[i].mr != mr &&
 		    thread->key[i].mr->lkey == mr->lkey)
-			fail(thread, "two MRs with one key", "%#x", mr->lkey);
+			halt(thread, "two MRs with one key", "%#x", mr->lkey);
 }
 
 static void take_key(struct thread *thread, int at, const struct key *key)
@@ -275,7 +275,7 @@ static int pick_fd(struct thread *thread, int at, int *fd, struct ask *ask)
 	own = region->buf ? ibv_export_buf_dmabuf_fd(region->buf) :
 			    fcntl(region->fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)
-		fail(thread, "no descriptor", "%s", strerror(errno));
+		halt(thread, "no descriptor", "%s", strerror(errno));
 	*fd = own;
 	ask->fd_size = mem_whole(region->size);
 	return own;
@@ -371,7 +371,7 @@ void call_reg_mr_ex(struct thread *thread)
 	count_refused(thread, &ask, mr ? 0 : err);
 	outcome(thread, V_REG_MR_EX, &expect, mr ? 0 : err);
 	if (memcmp(&attr, &before, sizeof(attr)))
-		fail(thread, "attributes of a registration changed", "%s",
+		halt(thread, "attributes of a registration changed", "%s",
 		     "one of them");
 	if (!mr)
 		return;
@@ -417,7 +417,7 @@ void free_key(struct thread *thread, int at)
 		return;
 	err = sim_read(lkey, iova, &c, 1);
 	if (err != ENOENT)
-		fail(thread, "a key after its MR", "%#x: %s", lkey,
+		halt(thread, "a key after its MR", "%#x: %s", lkey,
 		     strerror(err));
 }
 
@@ -505,11 +505,11 @@ void call_rereg_mr(struct thread *thread)
 			      length, access);
 	if (result && result != (no_input ? IBV_REREG_MR_ERR_INPUT :
 					    IBV_REREG_MR_ERR_CMD))
-		fail(thread, "result of ibv_rereg_mr()", "%d", result);
+		halt(thread, "result of ibv_rereg_mr()", "%d", result);
 	outcome(thread, V_REREG_MR, &expect, result ? errno : 0);
 	if (result) {
 		if (memcmp(&before, key->mr, sizeof(before)))
-			fail(thread, "an MR changed", "by a failure");
+			halt(thread, "an MR changed", "by a failure");
 		return;
 	}
 
@@ -601,7 +601,7 @@ void call_umem_reg(struct thread *thread)
 		thread->counts.refused++;
 	outcome(thread, V_UMEM_REG, &expect, umem ? 0 : errno);
 	if (memcmp(&in, &before, sizeof(in)))
-		fail(thread, "attributes of a umem changed", "%s",
+		halt(thread, "attributes of a umem changed", "%s",
 		     "one of them");
 	if (umem)
 		take_umem(thread, to, &(struct umem) {

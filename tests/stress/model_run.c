@@ -67,7 +67,7 @@ static const struct {
 	{ call_park, 12 },
 };
 
-void fail(const struct thread *thread, const char *what, const char *format,
+void halt(const struct thread *thread, const char *what, const char *format,
 	  ...)
 {
 	struct failure *failure = &thread->world->shared->failure;
@@ -116,7 +116,7 @@ void outcome(struct thread *thread, enum verb verb,
 				      i ? " or " : "", expect->result[i] ?
 				      strerrorname_np(expect->result[i]) :
 				      "success");
-		fail(thread, verb_names[verb], "%s: %s, not %s", thread->text,
+		halt(thread, verb_names[verb], "%s: %s, not %s", thread->text,
 		     result ? strerrorname_np(result) ?: "an unknown error" :
 			      "success", wanted);
 	}
@@ -168,7 +168,7 @@ static void compare(const struct thread *thread, const char *what, size_t is,
 		    size_t wanted)
 {
 	if (is != wanted)
-		fail(thread, what, "%zu, not %zu", is, wanted);
+		halt(thread, what, "%zu, not %zu", is, wanted);
 }
 
 /* All threads of all processes stand still, and this is the first of all. */
@@ -290,7 +290,7 @@ static void release_parked(struct world *world)
 	if (!parked->addr)
 		return;
 	if (memcmp(parked->addr, parked->want, parked->size))
-		fail(&world->thread[0], "memory changed", "while parked");
+		halt(&world->thread[0], "memory changed", "while parked");
 	ibv_free_buf(parked->buf);
 	free(parked->want);
 	memset(parked, 0, sizeof(*parked));
@@ -379,10 +379,10 @@ static void run_process(struct world *world)
 		after = take_sample(world);
 		/* Caches are filled in the first. */
 		if (has_before && after.maps > before.maps + SPARE_MAPS)
-			fail(first, "mappings", "%zu, %zu after an epoch",
+			halt(first, "mappings", "%zu, %zu after an epoch",
 			     before.maps, after.maps);
 		if (has_before && after.heap > before.heap + SPARE_HEAP)
-			fail(first, "bytes of the heap",
+			halt(first, "bytes of the heap",
 			     "%zu, %zu after an epoch", before.heap,
 			     after.heap);
 		if (!has_before)

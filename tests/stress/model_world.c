@@ -70,7 +70,7 @@ void world_find(struct world *world)
 {
 	if (!world->config->native &&
 	    !resources_find(getenv("TEST_DEVICE") ?: "", &world->index))
-		fail(&world->thread[0], "there is no such device", "%s",
+		halt(&world->thread[0], "there is no such device", "%s",
 		     "TEST_DEVICE names it");
 }
 
@@ -79,7 +79,7 @@ void world_open(struct world *world)
 	struct rdma *rdma = &world->rdma;
 
 	if (world->config->native ? native_open(rdma) : rdma_open(rdma))
-		fail(&world->thread[0], "the device does not open", "%s",
+		halt(&world->thread[0], "the device does not open", "%s",
 		     strerror(errno));
 	ask_caps(world);
 	world->domain[DOMAIN_BASE] = (struct domain) {
@@ -92,7 +92,7 @@ void world_open(struct world *world)
 		.shared = rdma->bounces,
 	};
 	if (!world->domain[DOMAIN_OPTED].pd)
-		fail(&world->thread[0], "no parent domain", "%s",
+		halt(&world->thread[0], "no parent domain", "%s",
 		     strerror(errno));
 	pthread_mutex_init(&world->mutex, NULL);
 	pthread_barrier_init(&world->barrier, NULL, world->config->threads);
@@ -102,7 +102,7 @@ void world_open(struct world *world)
 void world_close(struct world *world)
 {
 	if (ibv_dealloc_pd(world->domain[DOMAIN_OPTED].pd))
-		fail(&world->thread[0], "the last domain is in use", "%s",
+		halt(&world->thread[0], "the last domain is in use", "%s",
 		     strerror(errno));
 	if (world->config->native)
 		native_close(&world->rdma);
@@ -175,7 +175,7 @@ static void open_plain(struct thread *thread)
 	region->addr = mmap(NULL, PLAIN_SIZE, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (region->addr == MAP_FAILED)
-		fail(thread, "no memory", "%s", strerror(errno));
+		halt(thread, "no memory", "%s", strerror(errno));
 	region->size = PLAIN_SIZE;
 	region->memory = MEM_PRIVATE;
 	region->fd = -1;
@@ -195,12 +195,12 @@ static void open_heap(struct thread *thread)
 		return;
 	heap = open(SHARED_HEAP, O_RDWR | O_CLOEXEC);
 	if (heap < 0 || ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data))
-		fail(thread, "no heap", "%s", strerror(errno));
+		halt(thread, "no heap", "%s", strerror(errno));
 	close(heap);
 	region->addr = mmap(NULL, PLAIN_SIZE, PROT_READ | PROT_WRITE,
 			    MAP_SHARED, data.fd, 0);
 	if (region->addr == MAP_FAILED)
-		fail(thread, "the heap cannot be mapped", "%s",
+		halt(thread, "the heap cannot be mapped", "%s",
 		     strerror(errno));
 	region->size = PLAIN_SIZE;
 	region->memory = MEM_SHARED;
@@ -217,11 +217,11 @@ static void open_traffic(struct thread *thread)
 	thread->stage = mmap(NULL, STAGE_SIZE, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (thread->stage == MAP_FAILED || pair_open(&thread->pair, rdma))
-		fail(thread, "no QPs", "%s", strerror(errno));
+		halt(thread, "no QPs", "%s", strerror(errno));
 	thread->stage_mr = ibv_reg_mr(rdma->base, thread->stage, STAGE_SIZE,
 				      IBV_ACCESS_LOCAL_WRITE);
 	if (!thread->stage_mr)
-		fail(thread, "no MR for traffic", "%s", strerror(errno));
+		halt(thread, "no MR for traffic", "%s", strerror(errno));
 	thread->counts.mrs++;
 }
 
