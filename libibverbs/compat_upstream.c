@@ -21,39 +21,79 @@ struct ibv_comp_cntr_caps;
 struct ibv_comp_cntr_init_attr;
 struct ibv_qp_attach_comp_cntr_attr;
 
-#define LACKS_OBJECT(name, node, type, ...)                                    \
-	COMPAT_SYMVER_FUNC(name, lacks, node, type *, __VA_ARGS__)             \
-	{                                                                      \
-		errno = EOPNOTSUPP;                                            \
-		return NULL;                                                   \
-	}
+COMPAT_SYMVER_FUNC(ibv_alloc_dmah, lacks, "IBVERBS_1.15", struct ibv_dmah *,
+		   struct ibv_context *context, struct ibv_dmah_init_attr *attr)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
 
-#define LACKS(name, node, ...)                                                 \
-	COMPAT_SYMVER_FUNC(name, lacks, node, int, __VA_ARGS__)                \
-	{                                                                      \
-		return EOPNOTSUPP;                                             \
-	}
+COMPAT_SYMVER_FUNC(ibv_dealloc_dmah, lacks, "IBVERBS_1.15", int,
+		   struct ibv_dmah *dmah)
+{
+	return EOPNOTSUPP;
+}
 
-LACKS_OBJECT(ibv_alloc_dmah, "IBVERBS_1.15", struct ibv_dmah,
-	     struct ibv_context *context, struct ibv_dmah_init_attr *attr)
-LACKS(ibv_dealloc_dmah, "IBVERBS_1.15", struct ibv_dmah *dmah)
+COMPAT_SYMVER_FUNC(_ibv_query_comp_cntr_caps, lacks, "IBVERBS_1.18", int,
+		   struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+		   size_t caps_size)
+{
+	return EOPNOTSUPP;
+}
 
-LACKS(_ibv_query_comp_cntr_caps, "IBVERBS_1.18", struct ibv_context *context,
-      struct ibv_comp_cntr_caps *caps, size_t caps_size)
-LACKS_OBJECT(ibv_create_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr,
-	     struct ibv_context *context, struct ibv_comp_cntr_init_attr *attr)
-LACKS(ibv_destroy_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr *cntr)
-LACKS(ibv_set_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr *cntr,
-      uint64_t value)
-LACKS(ibv_set_err_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr *cntr,
-      uint64_t value)
-LACKS(ibv_inc_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr *cntr,
-      uint64_t amount)
-LACKS(ibv_inc_err_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr *cntr,
-      uint64_t amount)
-LACKS(ibv_read_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr *cntr,
-      uint64_t *value)
-LACKS(ibv_read_err_comp_cntr, "IBVERBS_1.18", struct ibv_comp_cntr *cntr,
-      uint64_t *value)
-LACKS(ibv_qp_attach_comp_cntr, "IBVERBS_1.18", struct ibv_qp *qp,
-      struct ibv_comp_cntr *cntr, struct ibv_qp_attach_comp_cntr_attr *attr)
+COMPAT_SYMVER_FUNC(ibv_create_comp_cntr, lacks, "IBVERBS_1.18",
+		   struct ibv_comp_cntr *, struct ibv_context *context,
+		   struct ibv_comp_cntr_init_attr *attr)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+COMPAT_SYMVER_FUNC(ibv_destroy_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_comp_cntr *cntr)
+{
+	return EOPNOTSUPP;
+}
+
+COMPAT_SYMVER_FUNC(ibv_set_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_comp_cntr *cntr, uint64_t value)
+{
+	return EOPNOTSUPP;
+}
+
+COMPAT_SYMVER_FUNC(ibv_set_err_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_comp_cntr *cntr, uint64_t value)
+{
+	return EOPNOTSUPP;
+}
+
+COMPAT_SYMVER_FUNC(ibv_inc_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_comp_cntr *cntr, uint64_t amount)
+{
+	return EOPNOTSUPP;
+}
+
+COMPAT_SYMVER_FUNC(ibv_inc_err_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_comp_cntr *cntr, uint64_t amount)
+{
+	return EOPNOTSUPP;
+}
+
+COMPAT_SYMVER_FUNC(ibv_read_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_comp_cntr *cntr, uint64_t *value)
+{
+	return EOPNOTSUPP;
+}
+
+COMPAT_SYMVER_FUNC(ibv_read_err_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_comp_cntr *cntr, uint64_t *value)
+{
+	return EOPNOTSUPP;
+}
+
+COMPAT_SYMVER_FUNC(ibv_qp_attach_comp_cntr, lacks, "IBVERBS_1.18", int,
+		   struct ibv_qp *qp, struct ibv_comp_cntr *cntr,
+		   struct ibv_qp_attach_comp_cntr_attr *attr)
+{
+	return EOPNOTSUPP;
+}
