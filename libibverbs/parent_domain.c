@@ -18,7 +18,7 @@
 	 IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC)
 
 /* Returns an errno. */
-static int check_attr(struct ibv_context *context,
+static int check_attr(const struct ibv_context *context,
 		      const struct ibv_parent_domain_init_attr *attr)
 {
 	if (!check_comp_mask(attr->comp_mask, PARENT_DOMAIN_KNOWN_MASK))
