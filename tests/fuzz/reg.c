@@ -81,7 +81,8 @@ static bool mask_is_right(uint64_t mask)
 	return !(mask & FD_OFFSET);
 }
 
-static bool may_register(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
+static bool may_register(const struct ibv_pd *pd,
+			 const struct ibv_mr_init_attr *attr)
 {
 	const struct ibv_buf *buf = attr->buf;
 
@@ -114,17 +115,18 @@ static struct expected expect(struct ibv_pd *pd,
 	mask = attr->comp_mask;
 	if (mask & DMAH || mask >= BUF << 1)
 		return (struct expected) { .err = EOPNOTSUPP };
-	if (mask & BUF ? !may_register(pd, attr) : !mask_is_right(mask))
+	if ((mask & BUF) ? !may_register(pd, attr) : !mask_is_right(mask))
 		return (struct expected) { .err = EINVAL };
 
 	e.of_buf = mask & BUF;
 	e.by_fd = e.of_buf ? attr->buf->dmabuf_fd != -1 &&
 				     attr->buf->backing != VERBS_BUF_UDMABUF :
 			     mask & FD;
-	e.mr_addr = mask & FD ? (void *)(uintptr_t)attr->fd_offset : attr->addr;
+	e.mr_addr = (mask & FD) ? (void *)(uintptr_t)attr->fd_offset :
+				  attr->addr;
 	e.call.pd = pd;
 	e.call.length = attr->length;
-	e.call.iova = mask & IOVA ? attr->iova : (uintptr_t)attr->addr;
+	e.call.iova = (mask & IOVA) ? attr->iova : (uintptr_t)attr->addr;
 	if (e.by_fd) {
 		e.call.access = attr->access;
 		e.call.fd = e.of_buf ? attr->buf->dmabuf_fd : attr->fd;
@@ -310,7 +312,7 @@ static void fuzz_umem(struct input *input)
 }
 
 /* errno of ibv_alloc_user_buf(), 0 if it should succeed */
-static int user_buf_error(struct ibv_pd *pd, uint64_t addr, uint64_t size,
+static int user_buf_error(const struct ibv_pd *pd, uint64_t addr, uint64_t size,
 			  int fd, uint64_t length)
 {
 	if (!pd || !addr || !size || fd < -1 || (wide)addr + size > (wide)1 << 64)

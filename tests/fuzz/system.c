@@ -99,7 +99,7 @@ int __wrap_open(const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(args, flags);
-	mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+	mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
 	va_end(args);
 	if (strncmp(path, "/dev/dma_heap/", 14))
 		return count_fd(__real_open(path, flags, mode));

@@ -156,7 +156,9 @@ static void nobody_overrides_shared_memory(void **state)
 /* What the shared heap has given out, as far as anyone knows */
 static struct sim_heap heap_now(void)
 {
-	return stands_in ? (struct sim_heap) {} : sim_heap();
+	if (stands_in)
+		return (struct sim_heap) {};
+	return sim_heap();
 }
 
 static void buffers_come_from_the_heap(void **state)

@@ -167,7 +167,8 @@ static uint64_t inode_of(int fd)
 }
 
 /* The one MR that the device has is as the library was asked for. */
-static void assert_source(struct ibv_buf *buf, char *mem, struct ibv_mr *mr)
+static void assert_source(struct ibv_buf *buf, const char *mem,
+			  const struct ibv_mr *mr)
 {
 	int fd = ibv_export_buf_dmabuf_fd(buf);
 	struct sim_memory piece;

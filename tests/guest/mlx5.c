@@ -229,7 +229,7 @@ static void assert_same_memory(const struct sim_memory *part, void *addr)
 static void assert_cq_is_shared(struct ibv_cq *ibcq)
 {
 	struct sim_memory buf, db;
-	struct mlx5dv_cq cq;
+	struct mlx5dv_cq cq = {};
 	struct mlx5dv_obj obj = { .cq = { .in = ibcq, .out = &cq } };
 
 	assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ), 0);

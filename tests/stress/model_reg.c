@@ -108,8 +108,8 @@ static void pick_range(struct rng *rng, size_t size, bool valid,
 }
 
 static void check_fields(struct thread *thread, const struct ibv_mr *mr,
-			 struct ibv_pd *pd, const void *addr, size_t length,
-			 int access)
+			 const struct ibv_pd *pd, const void *addr,
+			 size_t length, int access)
 {
 	int i;
 
@@ -161,7 +161,7 @@ static void count_refused(struct thread *thread, const struct ask *ask,
 			  int result)
 {
 	if (thread->world->caps.bounces && result == EOPNOTSUPP &&
-	    !(ask->mask & ~(uint64_t)(ADDR | IOVA | BUF | BY_FD)))
+	    !(ask->mask & ~(uint64_t)(ADDR | BUF | BY_FD)))
 		thread->counts.refused++;
 }
 

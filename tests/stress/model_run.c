@@ -355,7 +355,7 @@ static bool is_epoch_made(const struct world *world, uint32_t first)
 static void run_process(struct world *world)
 {
 	struct thread *first = &world->thread[0];
-	struct sample before, after;
+	struct sample before = {}, after;
 	bool has_before = false;
 	uint32_t next = 0;
 	unsigned int i;

@@ -75,7 +75,7 @@ int open(const char *path, int flags, ...)
 	mode_t mode;
 
 	va_start(args, flags);
-	mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+	mode = (flags & O_CREAT) ? va_arg(args, mode_t) : 0;
 	va_end(args);
 	if (fails(path))
 		return -1;
