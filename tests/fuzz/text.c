@@ -228,7 +228,7 @@ static void fuzz_smaps(struct input *input)
 	bool known = input_byte(input) % 4, mixed = false;
 	uint64_t start, last;
 	size_t maps = 0, found = 0, i;
-	struct map map[12];
+	struct map map[12] = {};
 	int ret;
 
 	if (known)

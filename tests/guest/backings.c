@@ -402,7 +402,7 @@ static void carry(struct pair *pair, struct target *from, struct target *to)
 static void another_process_sees_what_the_device_writes(void **state)
 {
 	struct target from, to;
-	struct pair pair;
+	struct pair pair = {};
 	int socket[2], status, fd;
 	bool right;
 	pid_t pid;

@@ -20,13 +20,13 @@
 
 static bool add(struct left *left, const char *line)
 {
-	size_t used = strlen(left->text);
+	size_t used = strlen(left->text), length = strlen(line);
 
-	if (used + strlen(line) >= sizeof(left->text)) {
+	if (used + length >= sizeof(left->text)) {
 		fprintf(stderr, "# left: more than fits\n");
 		return false;
 	}
-	strcpy(left->text + used, line);
+	memcpy(left->text + used, line, length + 1);
 	return true;
 }
 

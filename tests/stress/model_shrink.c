@@ -165,7 +165,7 @@ void shrink(const struct config *config, struct shared *shared)
 	if (!first)
 		abort();
 	memcpy(first, shared, sizeof(*first));
-	strcpy(s.what, shared->failure.what);
+	memcpy(s.what, shared->failure.what, sizeof(s.what));
 	s.plan.numbers = last_number(config, shared);
 	s.made = calloc(1, plan_size(&s) + 1);
 	part.at = malloc(plan_size(&s) * sizeof(*part.at) + 1);

@@ -227,7 +227,7 @@ static long flags_of(pid_t pid, const char *fd)
 	if (!file)
 		return -1;
 	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "flags: %lo", &flags) == 1)
+		if (sscanf(line, "flags: %li", &flags) == 1)
 			break;
 	fclose(file);
 	return flags;
@@ -357,7 +357,7 @@ static bool is_of_root_alone(const char *path)
 
 	if (*path != '/')
 		return false;
-	strcpy(part, path);
+	snprintf(part, sizeof(part), "%s", path);
 	do {
 		/* What is not there could be put into its directory. */
 		if (!lstat(*part ? part : "/", &st) &&
@@ -414,7 +414,7 @@ static void paths_are_of_root_alone(void **state)
 		if (i < n)
 			continue;
 		assert_true(n < MAX_PATHS);
-		strcpy(paths[n++], path);
+		snprintf(paths[n++], MAX_PATH, "%s", path);
 		if (may_have_path(&trace) && is_of_root_alone(path)) {
 			print_message("# %s\n", path);
 			continue;
