@@ -377,12 +377,12 @@ modes_kept()
 stale_removed()
 {
 	begin
-	same "$(echo build/series/*)" "build/series/0001-lib-Add-a-thing.patch \
+	same "$(echo build/series/*.patch)" "build/series/0001-lib-Add-a-thing.patch \
 build/series/0002-lib-Use-the-thing.patch build/series/0003-lib-Add-more.patch"
 	rm "$entries/03-more.patch"
 	edit "$entries/series" '/^03/d'
 	buildlib/assemble
-	same "$(echo build/series/*)" "build/series/0001-lib-Add-a-thing.patch \
+	same "$(echo build/series/*.patch)" "build/series/0001-lib-Add-a-thing.patch \
 build/series/0002-lib-Use-the-thing.patch"
 	[ ! -e "$tree/lib/more.c" ]
 }
