@@ -21,6 +21,7 @@ prepare()
 	cp -a "$stock" "$tap_dir/root"
 	mkdir "$tap_dir/install"
 	cp "$here/system" "$tap_dir/install"
+	# shellcheck disable=SC2016 # no command is meant
 	sed -n '/^```c$/,/^```$/p' "$top/README.md" | sed '/^```/d' \
 		>"$tap_dir/install/example.c"
 	cp -r "$ours" "$tap_dir/install/ours"

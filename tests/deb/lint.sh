@@ -24,7 +24,7 @@ stock_source()
 lint()
 {
 	chmod -R a+rX "$1"
-	# shellcheck disable=SC2016 # expanded by the inner shell
+	# shellcheck disable=SC2016,SC2086 # for the inner shell; names
 	"$top/buildlib/chroot" "$build/root/deb" "$1" 60123:60123 \
 		env TMPDIR=/tmp HOME=/tmp sh -c 'for name; do
 			echo "$name"_*.deb
@@ -44,7 +44,7 @@ no_worse()
 		"packages, $(wc -l <"$tap_dir/ours.tags") of ours:"
 	comm -13 "$tap_dir/stock.tags" "$tap_dir/ours.tags" >"$tap_dir/more"
 	while read -r package tag; do
-		grep "^.: $package[: ].* $tag" "$tap_dir/tags"
+		grep "^.: ${package}[: ].* $tag" "$tap_dir/tags"
 	done <"$tap_dir/more"
 	[ -s "$tap_dir/stock.tags" ] && [ ! -s "$tap_dir/more" ]
 }
