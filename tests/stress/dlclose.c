@@ -156,7 +156,9 @@ static void nothing_grows(void **state)
 		}
 		assert_int_equal(mem_maps(), maps);
 		assert_int_equal(mem_fds(), fds);
-		assert_int_equal(mallinfo2().uordblks, bytes);
+		/* Less than the smallest piece of the heap in each round */
+		assert_in_range(mallinfo2().uordblks, 0,
+				bytes + (ROUNDS - WARM) * 16);
 	}
 	assert_true(is_loaded());
 	print_message("# %d rounds\n", ROUNDS);
