@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The one private symbol of the stock library that a program uses which is no
- * provider: ibv_devinfo. With it the program of a stock package runs on this
- * library. A provider of a stock package finds the node, but no function in it
- * to register itself with, and is refused as before.
+ * The one private symbol of the stock library that is used by what is no
+ * provider: ibv_devinfo and pyverbs. With it those of a stock package run on
+ * this library. A provider of a stock package finds the node, but no function
+ * in it to register itself with, and is refused as before.
  */
 #include <config.h>
 
