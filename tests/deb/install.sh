@@ -52,23 +52,6 @@ boot()
 	}
 }
 
-# says CASE PATTERN...: it succeeded, and lines match each PATTERN.
-says()
-{
-	said "$1" >"$tap_dir/case" || {
-		cat "$tap_dir/case"
-		return 1
-	}
-	shift
-	for pattern; do
-		grep -q -e "$pattern" "$tap_dir/case" || {
-			cat "$tap_dir/case"
-			echo "missing: $pattern"
-			return 1
-		}
-	done
-}
-
 # The installed libraries and no others; /lib is a link to usr/lib.
 loads_installed()
 {
