@@ -6,6 +6,8 @@
 #
 #   one NAME CMD...  in the guest: runs CMD, with lines around its output that
 #                    tell NAME and its exit status
+#   boot_cases ARG...  in the suite: boots a guest, with these arguments of
+#                      buildlib/guest/boot, and keeps its output
 #   said NAME        in the suite: prints what that CMD said and returns its
 #                    status, from the guest's output in $tap_dir/guest
 #   says NAME PATTERN...  in the suite: that CMD succeeded, and a line of what it
@@ -21,6 +23,15 @@ one()
 	one_status=0
 	("$@") 2>&1 || one_status=$?
 	printf '\n@end %s %s\n' "$one_name" "$one_status"
+}
+
+boot_cases()
+{
+	boot_status=0
+	"$top/buildlib/guest/boot" "$@" >"$tap_dir/guest" 2>&1 ||
+		boot_status=$?
+	[ "$boot_status" -eq 0 ] || tail -n 20 "$tap_dir/guest"
+	return "$boot_status"
 }
 
 said()
