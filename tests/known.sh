@@ -3,11 +3,11 @@
 #
 # Findings of checkers, and those that are known to be none. Sourced by a suite.
 #
-#   known LIST FINDINGS  fails for each line of file FINDINGS, "CHECK FILE more",
-#                        whose check and file are not in file LIST, and for each
-#                        line of LIST that is not among the findings
+#   known LIST FINDINGS  fails unless the findings in file FINDINGS, "CHECK FILE
+#                        more" a line, are those of file LIST
 #
-# LIST has "CHECK FILE reason" on its lines; # begins a comment.
+# LIST has "CHECK FILE NUMBER reason" on its lines; # begins a comment. A finding
+# that is made twice, as in a header, is one.
 
 known()
 {
@@ -15,19 +15,22 @@ known()
 	FILENAME == ARGV[1] {
 		if ($0 ~ /^#/ || $0 == "")
 			next
-		if (NF < 3) {
-			print "without a reason: " $0
+		if (NF < 4) {
+			print "without a number and a reason: " $0
 			bad = 1
 		}
-		list[$1 " " $2] = 1
+		left[$1 " " $2] = $3
 		next
 	}
-	{ seen[$1 " " $2] = 1 }
-	!(($1 " " $2) in list) { print; bad = 1 }
+	!again[$0]++ && left[$1 " " $2]-- <= 0 {
+		print
+		bad = 1
+	}
 	END {
-		for (entry in list) {
-			if (!(entry in seen)) {
-				print "known, but not found: " entry
+		for (entry in left) {
+			if (left[entry] > 0) {
+				print "known, but not found: " entry ", " \
+					left[entry]
 				bad = 1
 			}
 		}
