@@ -43,13 +43,9 @@ pack()
 
 boot()
 {
-	"$top/buildlib/guest/boot" -- "$here/inside" "$top/tests/cases.sh" \
+	boot_cases -- "$here/inside" "$top/tests/cases.sh" \
 		"$top/tests/pairs.sh" "$top/buildlib/guest/enter" \
-		"$tap_dir/archive" >"$tap_dir/guest" 2>&1 || {
-		status=$?
-		tail -n 20 "$tap_dir/guest"
-		return "$status"
-	}
+		"$tap_dir/archive"
 }
 
 # The installed libraries and no others; /lib is a link to usr/lib.
