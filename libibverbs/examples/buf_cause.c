@@ -164,7 +164,7 @@ static size_t pages_for(size_t size, size_t page_size)
  */
 static size_t huge_page_size(size_t size, bool *serves)
 {
-	size_t best = 0, smallest = 0, page, kib;
+	size_t best = 0, smallest = 0, page, excess, kib;
 	struct dirent *entry;
 	DIR *dir;
 
@@ -177,9 +177,9 @@ static size_t huge_page_size(size_t size, bool *serves)
 		page = kib << 10;
 		if (!smallest || page < smallest)
 			smallest = page;
-		if (pages_for(size, page) <= SIZE_MAX / page &&
-		    pages_for(size, page) * page - size < size &&
-		    (!best || page < best))
+		/* What the last page has beyond the buffer */
+		excess = page - 1 - (size - 1) % page;
+		if (excess < size && (!best || page < best))
 			best = page;
 	}
 	closedir(dir);
@@ -426,13 +426,13 @@ static void explain_alloc(const struct buf_request *request,
 static void explain_reg(const struct buf_request *request,
 			const struct buf_probe *probe, struct buf_cause *cause)
 {
-	struct rlimit limit;
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
 	char text[2][BUF_SIZE_LEN];
 
+	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (probe->bounces && probe->got != BUF_CC_SHARED) {
 		explain_private(cause);
 	} else if (probe->err == ENOMEM &&
-		   !getrlimit(RLIMIT_MEMLOCK, &limit) &&
 		   limit.rlim_cur < request->size && !may_lock_all()) {
 		SAY(cause->text,
 		    "RLIMIT_MEMLOCK is %s, so %s cannot be registered",
