@@ -90,9 +90,9 @@ pages()
 }
 
 if [ -e /dev/udmabuf ]; then
-	echo 1..23
+	echo 1..28
 else
-	echo 1..22
+	echo 1..27
 fi
 echo 0 >$pool
 
@@ -166,6 +166,11 @@ result "$bad" 'ranges of huge pages, with fork support'
 run 0 "$tool" -c -p -n 5 -s 2M
 pages huge 1
 result "$bad" 'pages of huge pages'
+echo 16 >$pool
+run 0 "$tool" -c -s 32M
+cycles huge 4194304:2 16777216:8 33554432:16
+[ "$(cut -d , -f 4 "$dir/out" | tr '\n' ' ')" = 'rounds 33 9 5 ' ] || bad=1
+result "$bad" 'fewer rounds for a large size, but five'
 echo 0 >$pool
 
 if [ -e /dev/udmabuf ]; then
@@ -176,6 +181,11 @@ if [ -e /dev/udmabuf ]; then
 fi
 unset IBV_BUF_BACKING
 
+run 1 "$tool" -p -s 1G
+grep -q '^ibv_bufbench: rxe0: 1G: not tried: only [0-9]*M of memory are available$' \
+	"$dir/err" || bad=1
+result "$bad" 'more than there is'
+
 run 1 sh -c '"$0" -s 4K >/dev/full' "$tool"
 grep -q '^ibv_bufbench: cannot write: ' "$dir/err" || bad=1
 result "$bad" 'output that cannot be written'
@@ -185,6 +195,16 @@ grep -q -e '--ranges=N' "$dir/out" || bad=1
 [ ! -s "$dir/err" ] || bad=1
 result "$bad" 'help'
 
+run 1 sh -c '"$0" -h >/dev/full' "$tool"
+grep -q '^ibv_bufbench: cannot write: ' "$dir/err" || bad=1
+result "$bad" 'help that cannot be written'
+
+for options in -x rxe0; do
+	run 1 "$tool" $options
+	[ ! -s "$dir/out" ] || bad=1
+	grep -q '^Usage: ibv_bufbench ' "$dir/err" || bad=1
+	result "$bad" "usage: $options"
+done
 refuses 'unknown device' "ibv_bufbench: there is no RDMA device 'rxe9': see ibv_devices" \
 	-d rxe9
 refuses 'more ranges than there is room for' \

@@ -23,9 +23,9 @@ has_udmabuf=
 [ ! -e /dev/udmabuf ] || has_udmabuf=1
 
 if [ "$has_udmabuf" ]; then
-	echo 1..25
+	echo 1..28
 else
-	echo 1..19
+	echo 1..22
 fi
 echo 0 >$pool
 
@@ -98,6 +98,17 @@ for size in 0 -1 x 1T 1KK 99999999999G ''; do
 number with K, M or G" ] || bad_size=1
 done
 result "$bad_size" 'sizes that are none'
+
+run 0 "$tool" -h
+grep -q -e '--size=SIZE' "$dir/out" || bad=1
+[ ! -s "$dir/err" ] || bad=1
+result "$bad" 'help'
+for options in -x rxe0; do
+	run 1 "$tool" $options
+	[ ! -s "$dir/out" ] || bad=1
+	grep -q '^Usage: ibv_bufinfo ' "$dir/err" || bad=1
+	result "$bad" "usage: $options"
+done
 
 # A user whom the device node is open to, as it is by default
 run 0 $nobody "$tool"

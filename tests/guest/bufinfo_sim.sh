@@ -21,6 +21,7 @@ bench=${tool%/*}/ibv_bufbench
 pool=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
 heap=/dev/dma_heap/system
 shared=/dev/dma_heap/system_cc_shared
+rxe=/dev/infiniband/uverbs0
 read -r bounces </sys/module/ibv_sim/parameters/bounce
 times='\( *[0-9][0-9]*\.[0-9]\)\{4\}$'
 mebibyte='-d sim0 -s 1M'
@@ -69,7 +70,7 @@ no_memory_for()
 
 reaches_all()
 {
-	echo 1..15
+	echo 1..19
 
 	run 0 "$tool" -d sim0
 	has '^sim0: buffers of 2M$' 'CC_DMA_BOUNCE *no' \
@@ -98,6 +99,24 @@ reaches_all()
 		'"registered_by": "address",' '"status": "unneeded",'
 	result "$bad" 'JSON'
 
+	# rxe0 is there too.
+	run 0 "$tool" -s 4K
+	has '^rxe0: buffers of 4K$' '^sim0: buffers of 4K$'
+	grep -B 1 '^...0: ' "$dir/out" | grep -qx '' || bad=1
+	result "$bad" 'all devices, with a line between'
+	run 0 "$tool" -j -s 4K
+	is_json "$dir/out" || bad=1
+	has '"name": "rxe0",' '"name": "sim0",'
+	result "$bad" 'all devices in JSON'
+	chmod 600 $rxe
+	run 0 $nobody "$tool" -- -s 4K
+	has '^sim0: buffers of 4K$'
+	! grep -q '^rxe0' "$dir/out" || bad=1
+	grep -q "^ibv_bufinfo: rxe0: no permission to open $rxe; fix: " \
+		"$dir/err" || bad=1
+	chmod 666 $rxe
+	result "$bad" 'all devices that can be used'
+
 	run 0 env IBV_BUF_BACKING=dmabuf "$tool" $mebibyte
 	has '^  chosen on a protection domain *dmabuf$' \
 		'^  chosen on an opted-in parent domain *dmabuf$'
@@ -117,6 +136,9 @@ reaches_all()
 	hide $heap
 	shows 'no heap: udmabuf, by fd' "^  dmabuf  *yes  *udmabuf  *4K  *fd" \
 		$mebibyte
+	run 0 $nobody "$tool" -- $mebibyte
+	has 'dmabuf: no permission to open /dev/udmabuf$'
+	result "$bad" 'no heap, and a user without rights'
 	hide /dev/udmabuf
 	run 0 "$tool" $mebibyte
 	has "dmabuf: $heap is missing, though the kernel has DMA-buf heap"
@@ -153,7 +175,7 @@ private='the device cannot reach private memory'
 
 reaches_shared()
 {
-	echo 1..13
+	echo 1..15
 
 	run 0 "$tool" -d sim0
 	has '^sim0: buffers of 2M$' 'CC_DMA_BOUNCE *yes: needs shared memory$' \
@@ -190,6 +212,17 @@ reaches_shared()
 		"^  cc_shared: $denied$" "^  dmabuf: $private$" \
 		'fix: as root: chmod .*KERNEL=="system_cc_shared", GROUP='
 	result "$bad" 'a user without rights'
+	chgrp 42 $shared
+	run 0 $nobody "$tool" -- $mebibyte
+	has 'fix: as root: chmod .*KERNEL=="system_cc_shared", GROUP='
+	chgrp 0 $shared
+	result "$bad" 'a group that may not use the heap either'
+	chmod 600 ${shared%/*}
+	run 0 $nobody "$tool" -- $mebibyte
+	has "^  cc_shared: $denied$" \
+		'fix: as root: chmod .*KERNEL=="system_cc_shared", GROUP='
+	chmod 755 ${shared%/*}
+	result "$bad" 'one who may not look into its directory'
 	chmod 666 $shared
 	run 0 $nobody "$tool" -- $mebibyte
 	has '^  cc_shared  *yes' '^  chosen on an opted-in .* cc_shared$'

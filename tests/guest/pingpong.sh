@@ -100,7 +100,7 @@ gid=$(gid_index) || {
 	exit 1
 }
 
-echo 1..20
+echo 1..21
 
 carries 'unchanged' 819200 '-n 100' '-n 100'
 carries 'unchanged, events, checked' 819200 '-n 100 -e -c' '-n 100 -e -c'
@@ -128,6 +128,8 @@ refuses '--buf of no bytes' "Couldn't allocate work buf: Invalid argument" \
 	'--buf -s 0'
 refuses '--buf with more bytes than there are' \
 	"Couldn't allocate work buf: Cannot allocate memory" '--buf -s -4096'
+refuses 'the same without --buf, as ever' "Couldn't allocate work buf." \
+	'-s -4096'
 refuses '--buf with --ts, which rxe lacks' \
 	"The device isn't completion timestamp capable" '--buf --ts'
 
