@@ -43,6 +43,9 @@ static bool bounce;
 /* A kernel from before the attributes, on demand */
 static bool attributes_are_unknown;
 static int commands_by_write;
+/* One that frees no PD by ioctl, and how often it was asked to */
+static bool command_is_unknown;
+static int unknown_commands;
 
 static bool is_umem_attribute(const struct ib_uverbs_ioctl_hdr *hdr,
 			      const struct ib_uverbs_attr *attr)
@@ -67,6 +70,13 @@ int ioctl(int fd, unsigned long request, ...)
 	va_end(args);
 
 	hdr = arg;
+	if (request == RDMA_VERBS_IOCTL && command_is_unknown &&
+	    hdr->object_id == UVERBS_OBJECT_PD &&
+	    hdr->method_id == UVERBS_METHOD_PD_DESTROY) {
+		unknown_commands++;
+		errno = EPROTONOSUPPORT;
+		return -1;
+	}
 	if (request == RDMA_VERBS_IOCTL && attributes_are_unknown)
 		for (i = 0; i < hdr->num_attrs; i++)
 			if (is_umem_attribute(hdr, &hdr->attrs[i])) {
@@ -400,11 +410,41 @@ static void no_other_object_is(void **state)
 		assert_true(sim_find_part("qp", qp->qp_num, "db", &part));
 		assert_int_equal(part.inode, 0);
 		assert_int_equal(ibv_destroy_qp(qp), 0);
+		/* This one takes another command. */
+		qp = create_qp_of(parent, cq, NULL, IBV_QPT_UD,
+				  IBV_QP_CREATE_SOURCE_QPN);
+		assert_non_null(qp);
+		assert_true(sim_find_part("qp", qp->qp_num, "sq", &part));
+		assert_int_equal(part.inode, 0);
+		assert_int_equal(ibv_destroy_qp(qp), 0);
 		assert_int_equal(ibv_destroy_srq(srq), 0);
 		assert_int_equal(ibv_destroy_cq(cq), 0);
 	}
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 	assert_int_equal(sim_heap().pieces, 0);
+}
+
+static void queues_without_entries_have_no_ring(void **state)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct ibv_pd *parent;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+
+	if (reaches_private_memory())
+		skip();
+	parent = parent_of(base, SHARED);
+	assert_non_null(parent);
+	cq = create_cq(parent);
+	assert_non_null(cq);
+	attr.send_cq = cq;
+	attr.recv_cq = cq;
+	qp = ibv_create_qp(parent, &attr);
+	assert_non_null(qp);
+	assert_qp_is_shared(qp, 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
 static void buffers_come_from_where_the_device_reaches(void **state)
@@ -592,6 +632,24 @@ static void kernel_without_the_attributes_is_told(void **state)
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
+static void kernel_without_a_command_is_asked_once(void **state)
+{
+	struct ibv_pd *pd[2];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		pd[i] = ibv_alloc_pd(context);
+		assert_non_null(pd[i]);
+	}
+	command_is_unknown = true;
+	unknown_commands = 0;
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(ibv_dealloc_pd(pd[i]), 0);
+		assert_int_equal(unknown_commands, 1);
+	}
+	command_is_unknown = false;
+}
+
 static void no_heap_is_no_parent_domain(void **state)
 {
 	static const char heap[] = "/dev/dma_heap/system_cc_shared";
@@ -724,11 +782,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_object_is_in_shared_memory),
 		TEST(no_other_object_is),
+		TEST(queues_without_entries_have_no_ring),
 		TEST(buffers_come_from_where_the_device_reaches),
 		TEST(objects_keep_the_parent_domain),
 		TEST(what_has_no_attribute_is_refused),
 		TEST(failures_leave_nothing),
 		TEST(kernel_without_the_attributes_is_told),
+		TEST(kernel_without_a_command_is_asked_once),
 		TEST(no_heap_is_no_parent_domain),
 		TEST(shared_memory_wins_over_custom_allocators),
 		TEST(threads_share_a_parent_domain),

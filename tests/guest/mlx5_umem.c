@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * mlx5dv_devx_umem_reg_ex() of a buffer, on the test device: which memory the
- * kernel is given, by address or by DMA-buf, and what is refused.
+ * mlx5dv_devx_umem_reg_ex() of a buffer and of what is none, on the test device:
+ * which memory the kernel is given, by address or by DMA-buf, and what is
+ * refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -131,6 +132,47 @@ static void parts_of_a_user_buffer(void **state)
 	ibv_free_buf(own);
 }
 
+/* What is no buffer is taken as ever: by address, and by DMA-buf. */
+static void memory_that_is_no_buffer(void **state)
+{
+	static char memory[2 * 4096] __attribute__((aligned(4096)));
+	struct mlx5dv_devx_umem_in in = {
+		.size = SIZE,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.pgsz_bitmap = 4096,
+		.comp_mask = MLX5DV_UMEM_MASK_DMABUF,
+	};
+	struct mlx5dv_devx_umem *umem;
+	struct sim_memory part;
+	struct ibv_buf *buf;
+	struct stat own;
+
+	if (!sim_bounces()) {
+		umem = mlx5dv_devx_umem_reg(context, memory, sizeof(memory),
+					    IBV_ACCESS_LOCAL_WRITE);
+		assert_non_null(umem);
+		assert_true(sim_find_part("umem", umem->umem_id, "buf", &part));
+		assert_int_equal(part.inode, 0);
+		assert_int_equal(part.at, (uintptr_t)memory);
+		assert_int_equal(part.length, sizeof(memory));
+		assert_int_equal(mlx5dv_devx_umem_dereg(umem), 0);
+		return;
+	}
+
+	/* The one DMA-buf that such a device may have */
+	assert_non_null(ibv_alloc_buf(pd, SIZE, &buf));
+	in.dmabuf_fd = ibv_export_buf_dmabuf_fd(buf);
+	assert_int_equal(fstat(in.dmabuf_fd, &own), 0);
+	umem = mlx5dv_devx_umem_reg_ex(context, &in);
+	assert_non_null(umem);
+	assert_true(sim_find_part("umem", umem->umem_id, "buf", &part));
+	assert_int_equal(part.inode, own.st_ino);
+	assert_int_equal(part.length, SIZE);
+	assert_int_equal(mlx5dv_devx_umem_dereg(umem), 0);
+	close(in.dmabuf_fd);
+	ibv_free_buf(buf);
+}
+
 static void refuse(struct ibv_buf *buf, size_t offset, size_t size,
 		   uint64_t mask, int err)
 {
@@ -211,6 +253,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_of_a_buffer),
 		cmocka_unit_test(parts_of_a_user_buffer),
+		cmocka_unit_test(memory_that_is_no_buffer),
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(memory_of_a_umem_is_not_reused),
 	};
