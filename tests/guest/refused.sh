@@ -3,8 +3,8 @@
 #
 # What ibv_bufinfo, ibv_bufbench and the --buf of ibv_rc_pingpong say when a
 # call of theirs fails, or when the kernel does not show what they look for: the
-# library of refuse.c brings it about. On rxe0, with udmabuf in the kernel. Runs in the guest as root, prints
-# TAP.
+# library of refuse.c brings it about. On rxe0, with udmabuf in the kernel. Runs
+# in the guest as root, prints TAP.
 #
 # usage: refused.sh IBV_BUFINFO
 
