@@ -25,9 +25,6 @@ hugepages=/sys/kernel/mm/hugepages
 verbs=/sys/class/infiniband_verbs
 node=/dev/infiniband/uverbs0
 
-# AddressSanitizer wants to be the first library.
-export ASAN_OPTIONS=verify_asan_link_order=0
-
 # refused STATUS REFUSAL COMMAND...: runs with that refusal, which comes
 refused()
 {
@@ -353,8 +350,6 @@ bench_shows()
 
 pingpong_stops()
 {
-	# What the program leaves to exit() is not the subject.
-	export ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"
 	refused 1 'ibv_alloc_buf 1 EPERM' "$pingpong" --buf
 	complains "Couldn't allocate work buf: Operation not permitted"
 	result "$bad" 'ibv_rc_pingpong: no buffer'
