@@ -21,8 +21,6 @@
 #include "rdma.h"
 #include "store.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 static struct rdma rdma;
 static struct mem_list before, after;
 

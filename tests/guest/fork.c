@@ -28,8 +28,6 @@
 #include "rdma.h"
 #include "store.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* How a child ends that touched what it does not have */
 #define EXIT_FAULT 99
 

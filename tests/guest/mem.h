@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 

@@ -33,8 +33,6 @@
 #include "mem.h"
 #include "sim_parts.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 #define SHARED IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC
 #define ENTRIES 100
 

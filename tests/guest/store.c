@@ -21,7 +21,6 @@
 #include "rdma.h"
 #include "store.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define LIMIT (4 * MIB)
 #define SIZE ((size_t)20000)
 

@@ -18,8 +18,6 @@
 #include "mem.h"
 #include "rdma.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* The longest message, and room around and between its parts */
 #define LONGEST (4 * MIB)
 #define SPAN (LONGEST + 64 * KIB)

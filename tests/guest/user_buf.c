@@ -26,7 +26,6 @@
 #include "rdma.h"
 #include "sim.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define HEAP "/dev/dma_heap/system"
 #define POOL "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 #define SIZE (8 * (size_t)4096)

@@ -33,7 +33,6 @@
 #include "../guest/rdma.h"
 #include "rng.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define PAGE 4096
 
 /* The run as the command line has it */
