@@ -140,28 +140,37 @@ static void give_up(char *neighbour)
 		munmap(neighbour, page);
 }
 
+/* Buffers that fill a gap between other mappings, for a while */
+static struct {
+	struct ibv_buf *buf[16];
+	size_t n;
+} cramped;
+
+static void free_cramped(void)
+{
+	while (cramped.n)
+		ibv_free_buf(cramped.buf[--cramped.n]);
+	store_empty(rdma.pd);
+}
+
 /*
  * A buffer with a page of ours before it, next[0], or behind it, next[1]; either
- * may be NULL, not both. One that fills a gap between other mappings has no room
- * for them and gets a buffer after it.
+ * may be NULL, not both. Those without room for a page are in the way of later
+ * ones until free_cramped().
  */
 static char *alloc_beside(size_t size, struct ibv_buf **buf, char *next[2])
 {
-	struct ibv_buf *tried[16];
-	size_t n = 0;
 	char *mem;
 
-	do {
-		assert_true(n < ARRAY_SIZE(tried));
-		mem = alloc(size, &tried[n++]);
+	for (;;) {
+		mem = alloc(size, buf);
 		next[0] = neighbour(mem, size, false);
 		next[1] = neighbour(mem, size, true);
-	} while (!next[0] && !next[1]);
-	*buf = tried[--n];
-	while (n)
-		ibv_free_buf(tried[--n]);
-	store_empty(rdma.pd);
-	return mem;
+		if (next[0] || next[1])
+			return mem;
+		assert_true(cramped.n < ARRAY_SIZE(cramped.buf));
+		cramped.buf[cramped.n++] = *buf;
+	}
 }
 
 /*
@@ -200,6 +209,7 @@ static void traffic_open(struct traffic *t, size_t size)
 		t->mem[i] = alloc_beside(size, &t->buf[i], t->next[i]);
 		t->mr[i] = reg(t->buf[i], t->mem[i], TRAFFIC_SIZE);
 	}
+	free_cramped();
 	traffic_await(t);
 }
 
@@ -348,6 +358,7 @@ static void neighbours_are_in_children(void **state)
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		mem = alloc_beside(sizes[i], &buf, next);
+		free_cramped();
 		for (side = 0; side < 2; side++) {
 			if (!next[side])
 				continue;
@@ -514,6 +525,7 @@ static void plain_registration_across_the_end(void **state)
 
 	(void)state;
 	mem = alloc_beside(size, &buf, next);
+	free_cramped();
 	for (side = 0; side < 2; side++) {
 		if (!next[side])
 			continue;
@@ -648,6 +660,7 @@ static void mappings_end(void **state)
 	assert_true(got > 0);
 	mem_list_read(&after);
 	assert_true(mem_list_same(&before, &after));
+	free_cramped();
 	assert_int_equal(count_marked(), marked);
 	give_up(next[0]);
 	give_up(next[1]);
