@@ -28,7 +28,6 @@
 
 #define SIZE (MIB + 5)
 #define LOCAL IBV_ACCESS_LOCAL_WRITE
-#define QKEY 0x11111111
 
 static struct rdma rdma;
 static bool wants_dmabuf;	/* IBV_BUF_BACKING is "dmabuf" */
@@ -74,25 +73,6 @@ static bool is_usable(enum kind kind)
 	return kind == OPTED_IN || !rdma.bounces;
 }
 
-static void start(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = RDMA_PORT,
-		.qkey = QKEY,
-	};
-
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
-				       IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				       IBV_QP_QKEY), 0);
-	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
-				       IBV_QP_SQ_PSN), 0);
-	assert_int_equal(qp->state, IBV_QPS_RTS);
-}
-
 static void objects_of_each_domain(void **state)
 {
 	struct ibv_qp_init_attr attr = {
@@ -134,8 +114,10 @@ static void objects_of_each_domain(void **state)
 		ah = ibv_create_ah(pd, &ah_attr);
 		assert_non_null(ah);
 		assert_ptr_equal(ah->pd, pd);
-		start(ud);
-		start(srd);
+		assert_int_equal(rdma_start_ud(ud), 0);
+		assert_int_equal(ud->state, IBV_QPS_RTS);
+		assert_int_equal(rdma_start_ud(srd), 0);
+		assert_int_equal(srd->state, IBV_QPS_RTS);
 
 		assert_int_equal(sim_count("cq"), 1);
 		assert_int_equal(sim_count("qp"), 2);

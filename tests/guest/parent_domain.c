@@ -313,26 +313,7 @@ static void extended_qp(void **state)
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
-#define UD_QKEY 0x11111111
 #define UD_GRH 40
-
-static void start_ud(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = RDMA_PORT,
-		.qkey = UD_QKEY,
-	};
-
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
-				       IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				       IBV_QP_QKEY), 0);
-	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
-				       IBV_QP_SQ_PSN), 0);
-}
 
 /* Objects of a parent domain, all that a datagram to oneself takes */
 struct datagram {
@@ -407,7 +388,7 @@ static void datagram_open(struct datagram *d)
 	d->qp = ibv_create_qp(d->parent, &qp_attr);
 	assert_non_null(d->qp);
 	assert_ptr_equal(d->qp->pd, d->parent);
-	start_ud(d->qp);
+	assert_int_equal(rdma_start_ud(d->qp), 0);
 }
 
 static void datagram_send(struct datagram *d)
@@ -426,7 +407,7 @@ static void datagram_send(struct datagram *d)
 		.wr.ud = {
 			.ah = d->ah,
 			.remote_qpn = d->qp->qp_num,
-			.remote_qkey = UD_QKEY,
+			.remote_qkey = RDMA_QKEY,
 		},
 	}, *bad_send;
 

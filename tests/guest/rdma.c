@@ -248,6 +248,30 @@ static int connect_qp(struct ibv_qp *qp, const struct rdma *rdma, uint32_t to)
 	return 0;
 }
 
+int rdma_start_ud(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = RDMA_PORT,
+		.qkey = RDMA_QKEY,
+	};
+	int err;
+
+	err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+			    IBV_QP_PORT | IBV_QP_QKEY);
+	if (err)
+		return failed("QP to INIT", err);
+	attr.qp_state = IBV_QPS_RTR;
+	err = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	if (err)
+		return failed("QP to RTR", err);
+	attr.qp_state = IBV_QPS_RTS;
+	err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	if (err)
+		return failed("QP to RTS", err);
+	return 0;
+}
+
 int pair_open(struct pair *pair, const struct rdma *rdma)
 {
 	struct ibv_qp_init_attr attr = {

@@ -15,6 +15,7 @@
 
 #define RDMA_PORT 1
 #define RDMA_IMM 0xbeefcafe
+#define RDMA_QKEY 0x11111111
 #define RDMA_REMOTE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 		     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -49,6 +50,9 @@ int rdma_open(struct rdma *rdma);
 void rdma_close(struct rdma *rdma);
 /* Another pd of the kind that rdma->pd is; NULL, with errno set, on failure */
 struct ibv_pd *rdma_alloc_pd(const struct rdma *rdma);
+
+/* Takes a new QP of datagrams, of RDMA_QKEY, to where it sends. */
+int rdma_start_ud(struct ibv_qp *qp);
 
 /* For devices that carry traffic */
 int pair_open(struct pair *pair, const struct rdma *rdma);
