@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The system calls of all that is done with buffers (script.h), each of them:
- * the process is killed after it, from the opening of the device on; a signal
- * comes in the midst of it; what it opens is looked at. IBV_BUF_BACKING chooses
- * the memory, so one run tests one word.
+ * the process is killed after it, a signal comes in the midst of it, and what it
+ * opens is looked at. IBV_BUF_BACKING chooses the memory, so one run tests one
+ * word.
+ *
+ * usage: syscalls [long]
+ *
+ * With long, the process is killed from the opening of the device on.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -108,13 +112,16 @@ static int run_with_signals(void)
 }
 
 /* The tests */
+static bool is_long;
+
 /* False if the child ended before */
 static bool kill_after(unsigned int n)
 {
 	struct trace trace;
 	int status;
 
-	assert_int_equal(trace_start(&trace, nothing, open_and_run), 0);
+	assert_int_equal(trace_start(&trace, is_long ? nothing : open_device,
+				     is_long ? open_and_run : run), 0);
 	while (n && trace_next(&trace))
 		n -= !trace.entered;
 	status = trace.status;
@@ -421,8 +428,9 @@ static void paths_are_of_root_alone(void **state)
 }
 
 /*
- * On one CPU, as tracer and child take turns: to wait for another one takes long
- * where it is emulated.
+ * What a device takes to be known is not asked for in each child. On one CPU,
+ * as tracer and child take turns: to wait for another one takes long where it
+ * is emulated.
  */
 static int setup(void **state)
 {
@@ -430,10 +438,17 @@ static int setup(void **state)
 
 	CPU_ZERO(&cpus);
 	CPU_SET(0, &cpus);
-	return sched_setaffinity(0, sizeof(cpus), &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		return -1;
+	if (is_long)
+		return 0;
+	if (rdma_open(&rdma))
+		return -1;
+	rdma_close(&rdma);
+	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(killed_after_each_call),
@@ -443,5 +458,6 @@ int main(void)
 		cmocka_unit_test(paths_are_of_root_alone),
 	};
 
+	is_long = argc > 1 && !strcmp(argv[1], "long");
 	return cmocka_run_group_tests(tests, setup, NULL);
 }
