@@ -94,14 +94,27 @@ static void end_all(struct holding *all, bool tolerant)
 	}
 }
 
+static bool is_told(int pipe)
+{
+	char byte;
+
+	return read(pipe, &byte, 1) == 1;
+}
+
+static bool tell(int pipe)
+{
+	return write(pipe, "", 1) == 1;
+}
+
 /* Has all there is, and makes and ends it again until it is killed. */
-static void make_until_killed(void)
+static void make_until_killed(int to)
 {
 	struct holding held, all;
 	struct kit kit[2];
 
 	open_kit(&kit[0]);
 	hold_all(&held, &kit[0]);
+	CHECK(tell(to));
 	for (;;) {
 		open_kit(&kit[1]);
 		hold_all(&all, &kit[1]);
@@ -112,36 +125,37 @@ static void make_until_killed(void)
 
 static void killed_process_leaves_nothing(void **state)
 {
-	uint64_t most = 0, total = sim_heap().total;
+	uint64_t total = sim_heap().total;
 	unsigned int seed = time(NULL);
-	struct timespec delay;
-	int status, i, reached = 0;
+	struct timespec delay = {};
+	int status, i, from[2];
 	pid_t pid;
 
 	print_message("# seed %u\n", seed);
 	for (i = 0; i < ROUNDS; i++) {
+		assert_int_equal(pipe(from), 0);
 		pid = fork();
 		assert_int_not_equal(pid, -1);
 		if (!pid)
-			make_until_killed();
+			make_until_killed(from[1]);
+		close(from[1]);
 
-		/* Up to 0.6 s, so that it is in the midst of something. */
-		delay.tv_sec = 0;
+		/* Every second has all there is before it is in the midst. */
+		if (i % 2) {
+			assert_true(is_told(from[0]));
+			assert_true(sim_count("ucontext") > 0);
+			assert_true(sim_bytes("mr") > 0);
+		}
 		delay.tv_nsec = rand_r(&seed) % 600000000;
 		nanosleep(&delay, NULL);
-		reached += sim_count("ucontext") > 0;
-		if (sim_bytes("mr") > most)
-			most = sim_bytes("mr");
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status));
+		close(from[0]);
 		assert_true(sim_is_empty());
 		assert_int_equal(sim_heap().pieces, 0);
 		assert_int_equal(sim_heap().bytes, 0);
 	}
-	/* Else nothing was tested. */
-	assert_true(reached > 0);
-	assert_true(most > 0);
 	assert_true(sim_heap().total > total);
 }
 
@@ -177,18 +191,6 @@ static void use_what_is_gone(const struct kit *kit, const struct holding *all)
 	}
 }
 
-static void wait_for(int pipe)
-{
-	char byte;
-
-	CHECK(read(pipe, &byte, 1) == 1);
-}
-
-static void tell(int pipe)
-{
-	CHECK(write(pipe, "", 1) == 1);
-}
-
 static void hold_while_it_goes(int from, int to, bool tolerant)
 {
 	struct holding all;
@@ -200,8 +202,8 @@ static void hold_while_it_goes(int from, int to, bool tolerant)
 	fds = mem_fds();
 	open_kit(&kit);
 	hold_all(&all, &kit);
-	tell(to);
-	wait_for(from);
+	CHECK(tell(to));
+	CHECK(is_told(from));
 
 	use_what_is_gone(&kit, &all);
 	end_all(&all, tolerant);
@@ -231,12 +233,12 @@ static void go_and_come(void (*go)(void), void (*come)(void), bool tolerant)
 	}
 	close(to[0]);
 	close(from[1]);
-	wait_for(from[0]);
+	assert_true(is_told(from[0]));
 	assert_true(sim_count("pd") > 0);
 	assert_true(sim_count("mr") > 0);
 	go();
 	assert_false(sim_is_there());
-	tell(to[1]);
+	assert_true(tell(to[1]));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(sim_heap().pieces, 0);
