@@ -73,6 +73,20 @@ static double sum(const struct times *times)
 	return total;
 }
 
+/* Creation of the last tenth of the objects, by that of the first */
+static double growth(const struct cost *cost)
+{
+	int batches = objects / BATCH, n = batches / 10 ?: 1, i;
+	double first = 0, last = 0;
+
+	for (i = 0; i < n; i++) {
+		first += cost->create_cq.batch[i] + cost->create_qp.batch[i];
+		last += cost->create_cq.batch[batches - 1 - i] +
+			cost->create_qp.batch[batches - 1 - i];
+	}
+	return last / first;
+}
+
 /* Time since *start, which begins anew, for the batch that object ends */
 static void take_time(struct times *times, int object, double *start)
 {
@@ -200,7 +214,7 @@ int main(int argc, char **argv)
 {
 	struct rlimit files = { 1024, 1024 };
 	struct cost *private, *shared;
-	double p[3], s[3];
+	double p[4], s[4];
 	bool left;
 	int i;
 
@@ -233,6 +247,8 @@ int main(int argc, char **argv)
 	s[0] = sum(&shared->create_cq) / objects * 1e6;
 	s[1] = sum(&shared->create_qp) / objects * 1e6;
 	s[2] = sum(&shared->destroy) / objects * 1e6;
+	p[3] = growth(private);
+	s[3] = growth(shared);
 
 	printf("# %5d CQs and QPs             private     shared      value      limit\n",
 	       objects);
@@ -243,6 +259,8 @@ int main(int argc, char **argv)
 	row("create a QP, us, ratio", p[1], s[1], s[1] / p[1], 0);
 	row("create both (wanted: 1.2)", p[0] + p[1],
 	    s[0] + s[1], (s[0] + s[1]) / (p[0] + p[1]), 0);
+	row("create last / first tenth", p[3], s[3],
+	    s[3] / p[3], 0);
 	row("destroy both, us, ratio", p[2], s[2], s[2] / p[2], 0);
 	left = sim_live_objects() || sim_heap().pieces;
 	printf("%sok %d - nothing is left on the device or of the heap\n",

@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/dma-heap.h>
@@ -540,53 +539,6 @@ static void chunk_size_is_the_users(void **state)
 	}
 }
 
-/* CPU time of some allocations, in nanoseconds; the least of several tries */
-static long time_of_allocations(struct verbs_buf_pool *pool)
-{
-	long least = 0, ns;
-	struct timespec before, after;
-	void *page[200], *record[200];
-	int try, i;
-
-	for (try = 0; try < 20; try++) {
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
-		for (i = 0; i < 200; i++) {
-			page[i] = verbs_buf_pool_alloc(pool, 1);
-			record[i] = verbs_buf_pool_alloc_record(pool);
-		}
-		for (i = 0; i < 200; i++) {
-			verbs_buf_pool_free(pool, page[i], 1);
-			verbs_buf_pool_free_record(pool, record[i]);
-		}
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
-		ns = (after.tv_sec - before.tv_sec) * 1000000000 +
-		     after.tv_nsec - before.tv_nsec;
-		if (!try || ns < least)
-			least = ns;
-	}
-	return least;
-}
-
-static void cost_does_not_grow_with_the_objects(void **state)
-{
-	struct fixture *fixture = *state;
-	void **pages = calloc(4 * OBJECTS, sizeof(*pages));
-	long few, many;
-	int i;
-
-	assert_non_null(pages);
-	few = time_of_allocations(fixture->pool);
-	for (i = 0; i < 4 * OBJECTS; i++)
-		pages[i] = verbs_buf_pool_alloc(fixture->pool, 1);
-	many = time_of_allocations(fixture->pool);
-	print_message("# %.0f ns each among few, %.0f ns among %d\n",
-		      few / 400.0, many / 400.0, 4 * OBJECTS);
-	assert_true(many < 3 * few);
-	for (i = 0; i < 4 * OBJECTS; i++)
-		verbs_buf_pool_free(fixture->pool, pages[i], 1);
-	free(pages);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -602,7 +554,6 @@ int main(void)
 		TEST(records_of_a_page_are_packed),
 		TEST(failure_of_the_heap_changes_nothing),
 		TEST(chunk_size_is_the_users),
-		TEST(cost_does_not_grow_with_the_objects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
