@@ -8,6 +8,9 @@
 #                    tell NAME and its exit status
 #   boot_cases ARG...  in the suite: boots a guest, with these arguments of
 #                      buildlib/guest/boot, and keeps its output
+#   lane_cases FILE ARG...  the same in a lane of buildlib/lanes.sh, with the
+#                    output in FILE of $tap_dir
+#   ended FILE       in the suite: that guest came to its end, without complaint
 #   said NAME        in the suite: prints what that CMD said and returns its
 #                    status, from the guest's output in $tap_dir/guest
 #   says NAME PATTERN...  in the suite: that CMD succeeded, and a line of what it
@@ -32,6 +35,21 @@ boot_cases()
 		boot_status=$?
 	[ "$boot_status" -eq 0 ] || tail -n 20 "$tap_dir/guest"
 	return "$boot_status"
+}
+
+lane_cases()
+{
+	lane_file=$tap_dir/$1 lane_status=0
+	shift
+	stoppable "$top/buildlib/guest/boot" "$@" >"$lane_file" 2>&1 ||
+		lane_status=$?
+	echo "@boot $lane_status" >>"$lane_file"
+}
+
+ended()
+{
+	tail -n 20 "$tap_dir/$1"
+	grep -qx '@boot 0' "$tap_dir/$1"
 }
 
 said()

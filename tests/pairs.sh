@@ -2,10 +2,11 @@
 # shellcheck shell=sh
 #
 # Programs that talk to each other in the guest, for a suite's script that runs
-# there. Sourced after cases.sh; the script has a function debian, which runs a
-# command.
+# there. The script has a function start, which runs a command, for a minute at
+# most.
 #
-#   pair NAME SERVER CLIENT  a case: both commands, lists of words, succeed
+#   meet SERVER CLIENT       both commands, lists of words, succeed
+#   pair NAME SERVER CLIENT  the same as a case of cases.sh
 #   same NAME COMMAND        the same words for both, and for the client the
 #                            server's address
 #   $address                 that of the server
@@ -26,7 +27,7 @@ listening()
 meet()
 {
 	# shellcheck disable=SC2086 # commands, as lists of words
-	debian $1 >/tmp/server 2>&1 &
+	start $1 >/tmp/server 2>&1 &
 	server=$!
 	tries=0
 	until listening || [ "$tries" -eq 100 ]; do
@@ -38,7 +39,7 @@ meet()
 	bad=0
 	tries=0
 	# shellcheck disable=SC2086
-	until debian $2; do
+	until start $2; do
 		echo "client: exit status $?"
 		tries=$((tries + 1))
 		sleep 1
