@@ -15,6 +15,9 @@
 
 #define PIECES 48
 #define PAGE 4096UL
+#define MAX_CHUNK_PAGES 128
+/* Of the largest piece, which has a chunk of its own */
+#define MAX_PAGES (3 * MAX_CHUNK_PAGES)
 
 struct piece {
 	char *addr;
@@ -70,31 +73,33 @@ static void check_place(const struct piece *p)
 	CHECK(tag == p->tag);
 }
 
-static bool is_used(const char *page)
-{
-	size_t i;
-
-	for (i = 0; i < pieces; i++)
-		if (page < piece[i].addr + piece[i].length &&
-		    page + PAGE > piece[i].addr)
-			return true;
-	return false;
-}
-
 /* Whether a chunk has so many pages in a row; counts chunks without use */
 static bool has_room(size_t pages, size_t *unused_chunks)
 {
-	size_t i, at, run, longest = 0;
+	static bool used[MAX_PAGES];
+	const struct mapping *chunk;
+	size_t i, at, first, n, run, longest = 0;
 
 	*unused_chunks = 0;
-	for (i = 0; i < fake.mappings; i++) {
-		run = 0;
-		for (at = 0; at < fake.mapping[i].length; at += PAGE) {
-			run = is_used(fake.mapping[i].addr + at) ? 0 : run + 1;
+	for (chunk = fake.mapping; chunk < fake.mapping + fake.mappings;
+	     chunk++) {
+		n = chunk->length / PAGE;
+		CHECK(n <= MAX_PAGES);
+		memset(used, false, n);
+		for (i = 0; i < pieces; i++) {
+			if (piece[i].addr < chunk->addr ||
+			    piece[i].addr >= chunk->addr + chunk->length)
+				continue;
+			first = (piece[i].addr - chunk->addr) / PAGE;
+			memset(used + first, true,
+			       (piece[i].length + PAGE - 1) / PAGE);
+		}
+		for (at = run = 0; at < n; at++) {
+			run = used[at] ? 0 : run + 1;
 			if (run > longest)
 				longest = run;
 		}
-		*unused_chunks += run * PAGE == fake.mapping[i].length;
+		*unused_chunks += run == n;
 	}
 	return longest >= pages;
 }
