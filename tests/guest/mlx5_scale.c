@@ -259,8 +259,7 @@ int main(int argc, char **argv)
 	row("create a QP, us, ratio", p[1], s[1], s[1] / p[1], 0);
 	row("create both (wanted: 1.2)", p[0] + p[1],
 	    s[0] + s[1], (s[0] + s[1]) / (p[0] + p[1]), 0);
-	row("create last / first tenth", p[3], s[3],
-	    s[3] / p[3], 0);
+	row("create last / first tenth", p[3], s[3], s[3] / p[3], 0);
 	row("destroy both, us, ratio", p[2], s[2], s[2] / p[2], 0);
 	left = sim_live_objects() || sim_heap().pieces;
 	printf("%sok %d - nothing is left on the device or of the heap\n",
