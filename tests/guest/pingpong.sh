@@ -21,20 +21,13 @@ start()
 }
 
 # carries NAME BYTES SERVER-OPTIONS CLIENT-OPTIONS: both ends succeed, carried
-# so many bytes, and found nothing wrong in them. In a busy guest with 5.10 the
-# first TCP connection was seen to hang until the server gave up, so there is
-# a second try if the ends never heard of each other.
+# so many bytes, and found nothing wrong in them.
 carries()
 {
+	bad=0
 	: >"$dir/err"
-	for _ in 1 2; do
-		bad=0
-		meet "$pingpong -g $gid $3" "$pingpong -g $gid $4 $address" \
-			>"$dir/out" 2>&1 || bad=1
-		[ "$bad" -ne 0 ] || break
-		! grep -q 'remote address: ' "$dir/out" || break
-		echo "# $1: no connection"
-	done
+	meet "$pingpong -g $gid $3" "$pingpong -g $gid $4 $address" \
+		>"$dir/out" 2>&1 || bad=1
 	grep -q "^server: $2 bytes in " "$dir/out" || bad=1
 	grep -q "^$2 bytes in " "$dir/out" || bad=1
 	! grep -q 'invalid data' "$dir/out" || bad=1
@@ -54,6 +47,10 @@ is_refused()
 	[ "$(cat "$dir/err")" = "$2" ] || bad=1
 	result "$bad" "$1"
 }
+
+# The first TCP connection of a busy guest with 5.10 was seen to hang for as long
+# as its ends waited: let it be none of theirs.
+meet 'nc -l -p 1' "nc $address 1" >/dev/null 2>&1 || echo '# no first connection'
 
 echo 1..21
 
